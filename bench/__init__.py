@@ -1,4 +1,4 @@
-"""Benchmarks of this project, compared with pgbench and with BOINC's own server."""
+"""Measures this project, and compares it with pgbench and BOINC's own server."""
 
 from __future__ import annotations
 

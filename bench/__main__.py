@@ -1,4 +1,4 @@
-"""`python -m bench`: measures this project, in a separate database."""
+"""Measures this project in a separate database, as `python -m bench`."""
 
 from __future__ import annotations
 

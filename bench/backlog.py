@@ -1,6 +1,6 @@
-"""Creates the data of benchmarks: an app, hosts, workunits in every state, files.
+"""Creates the data of benchmarks, such as an app, hosts, workunits and files.
 
-The project's own operations and passes create the data, except that SQL statements simulate the
+The project's own operations and passes create most of the data.  SQL statements simulate the
 actions of volunteers.
 """
 
@@ -26,7 +26,7 @@ from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
 
 APP = "bench"
 PLATFORM = "x86_64-pc-linux-gnu"
-#: Run time of a result of the default workunit on a host of 1e9 FLOPS, in seconds.
+#: The run time of a result of the default workunit on a host of 1e9 FLOPS; seconds.
 RESULT_SECONDS = 3600.0
 SHARED_INPUT = b"the same for all\n"
 OUTPUT = b"42\n" * 100
@@ -83,7 +83,10 @@ WHERE r.server_state = 2 AND host.place = (r.workunit_id + r.attempt) %% host.ho
 
 
 def forget() -> None:
-    """Empty the tables of work without ANALYZE, delete uploads and outputs, publish the app."""
+    """Delete all workunits, results, uploads and outputs, and create the app if it is missing.
+
+    Also resets credit totals and the statistics of app versions.  Tables are not analyzed.
+    """
     _execute(_FORGET)
     # The credit entries of these totals were deleted.
     for payee in (Host, Account, App):
@@ -98,7 +101,7 @@ def forget() -> None:
 
 
 def create_hosts(number: int) -> None:
-    """Create hosts with one account each, for `report_all` and `send_long_ago`."""
+    """Create `number` hosts with one account each, for `report_all` and `send_long_ago`."""
     now = timezone.now()
     first = next(_numbers)
     accounts = Account.objects.bulk_create(
@@ -141,14 +144,17 @@ def workunits(number: int, *, own_inputs: bool = False, quorum: int = 2) -> list
 
 
 def submit_all(new: Sequence[NewWorkunit]) -> None:
-    """Submit workunits in one call; raises BenchError unless all of them are new."""
+    """Submit workunits in one call; raise BenchError unless all of them are new."""
     submission = submit.submit(app=APP, workunits=new, now=timezone.now())
     if submission.count != len(new):
         raise BenchError(f"{submission.count} of {len(new)} workunits were submitted.")
 
 
 def unsent(number: int, *, quorum: int = 2) -> int:
-    """Create `number` unsent results, rounded down to whole workunits; return the number."""
+    """Create unsent results and return their number.
+
+    This is `number`, rounded down to a multiple of `quorum`.
+    """
     submit_all(workunits(number // quorum, quorum=quorum))
     transitioner = registry.find("transitioner")
     while transitioner.run_pass(now=timezone.now(), limit=transitioner.batch).more:
@@ -157,7 +163,7 @@ def unsent(number: int, *, quorum: int = 2) -> int:
 
 
 def report_all() -> None:
-    """Mark every unsent result as reported, and write its output file."""
+    """Write the output file of every unsent result, and mark the result as reported."""
     names = _output_names()
     for path in _paths(names):
         path.write_bytes(OUTPUT)
@@ -172,7 +178,7 @@ def report_all() -> None:
 def upload_all() -> None:
     """Create the uploaded outputs of all unsent results, with their digest files.
 
-    The files are hard links to a few real uploads, because uploading all files takes too long.
+    The files are hard links to a few real uploads, because it takes too long to upload all files.
     """
     names = _output_names()
     for first in range(0, len(names), _MAX_LINKS):
@@ -201,7 +207,7 @@ def _output_names() -> list[str]:
 
 
 def _paths(names: Sequence[str]) -> Iterator[Path]:
-    """Yield the paths of uploads, and create their folders."""
+    """Yield the path of each upload, and create its folder if necessary."""
     folders: set[Path] = set()
     for name in names:
         path = storage.upload_path(name)
@@ -212,7 +218,7 @@ def _paths(names: Sequence[str]) -> Iterator[Path]:
 
 
 def _publish() -> None:
-    """Create the app with one version for Linux: a signed script of one line."""
+    """Create the app and its version for Linux if they are missing, and the version's file."""
     now = timezone.now()
     app, _ = App.objects.get_or_create(
         name=APP, defaults={"created_at": now, "retry_same_account_after": timedelta(0)}

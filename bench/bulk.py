@@ -1,4 +1,4 @@
-"""Loads millions of unsent results without ANALYZE: the worst case for claims."""
+"""Loads millions of unsent results without ANALYZE, the worst case for claims."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from scheduler.models import Result, Workunit, WorkunitFile
 QUORUM = 2
 #: The bulk load fails after this time.
 TIMEOUT_SECONDS = 480.0
-#: Workunits per statement: small enough to show progress, large enough for a short log.
+#: The number of workunits per statement.  With larger batches, progress would rarely be shown.
 BATCH_SIZE = 100_000
 
 
@@ -23,8 +23,9 @@ def load(results: int, advance: Callable[[float], object]) -> None:
     """Insert `results` unsent results, as copies of one workunit with two results.
 
     Foreign keys are not checked during the load, because the referenced rows exist.  All indexes
-    exist, and the tables are not analyzed or vacuumed, as after a huge submission.  Calls `advance`
-    with the number of new results.  Raises BenchError after `TIMEOUT_SECONDS`.
+    exist, and the tables are not analyzed or vacuumed, as after a huge submission.  After each
+    batch, calls `advance` with the number of new results.  Raises BenchError after
+    `TIMEOUT_SECONDS`.
     """
     backlog.forget()
     backlog.unsent(QUORUM, quorum=QUORUM)
@@ -49,7 +50,7 @@ def load(results: int, advance: Callable[[float], object]) -> None:
 
 
 def _statements() -> tuple[str, str, str]:
-    """Return one statement per table, which copies the rows of the workunit under new ids."""
+    """Return one statement per table, which copies the rows of the first workunit with new ids."""
     number = "lpad((%(first)s::bigint + g)::text, 9, '0')"
     name = f"'bulk_' || {number}"
     workunit = "%(first)s::bigint + g"

@@ -1,4 +1,4 @@
-"""Measures the duration of a claim by the size of the backlog.
+"""Measures the duration of a claim for different sizes of the backlog.
 
 One RPC at a time requests one result.  The host then uploads the output and reports the result in
 another RPC, so that it has no results at its next request.
@@ -27,9 +27,9 @@ TIMEOUT_SECONDS = 60.0
 def measure_all(
     backlogs: tuple[int, ...], *, claims: int, stage: Stage, show: Show
 ) -> Iterator[Figure]:
-    """Measure claims at each size of the backlog.
+    """Measure `claims` claims at each size of the backlog in `backlogs`.
 
-    The figure `claim_growth` is the p99 at the last size divided by the p99 at the first.
+    The figure `claim_growth` is the p99 at the last size divided by the p99 at the first size.
     """
     stage.serve()
     slowest: list[Figure] = []

@@ -1,4 +1,4 @@
-"""Compares figures with pgbench, BOINC's server, the aims and the last run."""
+"""Compares figures with pgbench, BOINC's server, the aims and the previous run."""
 
 from __future__ import annotations
 
@@ -17,13 +17,19 @@ SELECT, UPDATE = "pgbench_select", "pgbench_update"
 
 
 def pgbench_rate(pgbench: Mapping[str, list[float]], workload: str) -> float | None:
-    """Return the median rate of a workload in transactions per second; None without rates."""
+    """Return the median rate of a workload in transactions per second.
+
+    `pgbench` maps workloads to measured rates.  Returns None if the workload has no rates.
+    """
     rates = pgbench.get(workload)
     return median(rates) if rates else None
 
 
 def speed(pgbench: Mapping[str, list[float]]) -> float | None:
-    """Return the speed of the machine: the geometric mean of pgbench's two rates."""
+    """Return the speed of the machine, which is the geometric mean of pgbench's two rates.
+
+    Returns None if a rate is missing.
+    """
     select, update = pgbench_rate(pgbench, SELECT), pgbench_rate(pgbench, UPDATE)
     return sqrt(select * update) if select and update else None
 
@@ -32,7 +38,8 @@ def ratio(figure: Figure, rate: float | None) -> float | None:
     """Return a figure relative to pgbench's `rate` in transactions per second.
 
     For a rate, this is the number of units per transaction.  For a time, it is the number of
-    transactions that one of pgbench's two clients makes in that time.  None for other units.
+    transactions that one of pgbench's two clients makes in that time.  Returns None for other
+    units, and if `rate` is missing.
     """
     if not rate:
         return None
@@ -42,20 +49,20 @@ def ratio(figure: Figure, rate: float | None) -> float | None:
 
 
 def peer_ratio(figure: Figure) -> float | None:
-    """Return the ratio of a figure to the rate of BOINC's server; None without this rate."""
+    """Return the ratio of a figure to the rate of BOINC's server, or None without this rate."""
     peer_rate = peer.RATES.get(figure.key)
     return figure.value / peer_rate if peer_rate else None
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """The aim for a figure: a minimum value, or a maximum if `at_most` is set."""
+    """The aim for a figure.  `value` is a minimum, or a maximum if `at_most` is True."""
 
     value: float
     at_most: bool = False
 
     def share(self, figure: Figure) -> float:
-        """Return the fraction of the aim that is reached; 1 or more means that it is met."""
+        """Return the fraction of the aim that the figure reaches; from 1 on, the aim is met."""
         if self.at_most:
             return self.value / figure.value if figure.value > 0 else float("inf")
         return figure.value / self.value
@@ -68,10 +75,10 @@ def aim(figure: Figure) -> Aim | None:
 
 
 def change(figure: Figure, run: Run, before: Mapping[str, Any] | None) -> float | None:
-    """Return the ratio of a figure to the previous run, both relative to the machine's speed.
+    """Return the improvement of a figure since the previous run, relative to the machine's speed.
 
-    For rates and times, more than 1 is an improvement.  None if the previous run lacks the figure,
-    or if a run lacks pgbench's rates.
+    A rate that is twice as high or a time that is half as long has the improvement 2.  Returns None
+    for other units, if the previous run lacks the figure, or if a run lacks pgbench's rates.
     """
     now = speed(run.pgbench)
     speed_before = speed(before["pgbench"]) if before else None
@@ -104,7 +111,7 @@ def store(run: Run, folder: Path, also: Path | None = None) -> None:
 
 
 def last(folder: Path, *, size: str) -> dict[str, Mapping[str, Any]]:
-    """Return, by key of a figure, the latest stored run of this size with that figure."""
+    """Return the latest stored run of this size that contains a figure, by the figure's key."""
     try:
         lines = (folder / "history.jsonl").read_text(encoding="utf-8").splitlines()
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Scheduler RPCs for `bench.micro`, with prepared data in place of a database."""
+"""Simulates scheduler RPCs for `bench.micro`, without a database."""
 
 from __future__ import annotations
 
@@ -44,15 +44,16 @@ _VERSION = Version(
     cmdline="",
     file_prefix="",
 )
-#: Number of candidates by results per RPC: a first page of candidates has 48, a second 192.
+#: The number of candidates, by the number of results per RPC.  A first page has 48 candidates, and
+#: a second page has 192.
 _PAGE = {0: 48, 1: 48, 20: 192}
 
 
 @dataclass(slots=True)
 class Conversation:
-    """A scheduler RPC of one host, which reports and requests `results` results.
+    """A scheduler RPC of a host, which reports and requests `results` results.
 
-    `STEPS` names the methods that are measured; each can be called repeatedly.
+    `STEPS` contains the names of the measured methods.  Each method can be called repeatedly.
     """
 
     STEPS: ClassVar = ("decode", "translate", "judge", "compose", "encode")
@@ -73,7 +74,7 @@ class Conversation:
         self.request = requests.decode_request(self.body)
 
     def translate(self) -> None:
-        """Translate the request to facts, with all calls that `boinc.conversation` makes."""
+        """Translate the request, with the same calls as in `boinc.conversation`."""
         request = self.request
         described = translate.description(request, "127.0.0.1")
         translate.credentials(request)
@@ -145,7 +146,10 @@ def of(number: int, results: int) -> Conversation:
 
 
 def warm_up(conversations: Sequence[Conversation]) -> None:
-    """Run all steps once, because a step uses the output of earlier steps, and to fill caches."""
+    """Run all steps once.
+
+    A step uses the output of earlier steps.  The first run also fills caches.
+    """
     for each in conversations:
         for step in each.STEPS:
             getattr(each, step)()

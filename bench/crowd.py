@@ -1,7 +1,7 @@
-"""The load generator: builds its C program, describes a load, reads the result.
+"""Builds and runs the load generator, which simulates many hosts.
 
-It shares the machine with the server that it measures, so it has one thread and uses a few percent
-of the machine; its share is noted with each figure.
+The load generator is a C program.  It shares the machine with the server that it measures, so it
+has one thread and uses a few percent of the machine.  Its share is noted with each figure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Event = dict[str, Any]
 #: The number of different outputs; the name of a workunit selects the output of its results.
 VARIANTS = 64
 OUTPUT_BYTES = 1000
-#: The maximum share of the machine for the generator; above it a figure is unreliable.
+#: The maximum share of the machine that the generator may use.  With more, a figure is unreliable.
 MAX_MACHINE_SHARE = 0.10
 
 
@@ -39,12 +39,15 @@ class Load:
     """A load of many hosts.
 
     Each host reports its results and requests `results` more results.  The load ends `seconds`
-    after the warm-up, or when `total` results are reported.  With `uploads`, a host first uploads
-    the output of each result; with `apart`, it reports in separate RPCs; with `fresh`, it opens a
-    new connection for each exchange.  `none` is the reaction to a reply without work: the load
-    ends, the host continues immediately, or the host waits for `again` seconds.  `most` is the
-    timeout of the load in seconds.  Without hosts, `players` connections upload `files`, which are
-    pairs of a name and an upload grant.
+    after the warm-up, or when `total` results are reported.  `in_flight` is the maximum number of
+    simultaneous exchanges; 0 means no limit.
+
+    With `uploads`, a host first uploads the output of each result.  With `apart`, it reports in
+    separate RPCs.  With `fresh`, it opens a new connection for each exchange.  `none` is the
+    reaction to a reply without work.  ``ends`` ends the load, with ``counts`` the host continues
+    immediately, and with ``waits`` it waits for `again` seconds.  `most` is the timeout of the load
+    in seconds.  Without hosts, `players` connections upload `files`, which are pairs of a name and
+    an upload grant.
     """
 
     hosts: Sequence[Volunteer] = ()
@@ -65,18 +68,21 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """The result of a load: the program's counters, and the measured time and CPU time."""
+    """The result of a load.
+
+    `sum` contains the counters of the load generator, and `watch` the measured CPU time.
+    """
 
     sum: dict[str, Any]
     watch: Stopwatch
 
     def rate(self, counter: str) -> float:
-        """Return the rate per second of `acknowledged`, `rpcs` or `uploads`."""
+        """Return the rate per second of a counter: `acknowledged`, `rpcs` or `uploads`."""
         return float(self.sum[counter]) / self.seconds if self.seconds else 0.0
 
     @property
     def seconds(self) -> float:
-        """The duration of the measurement."""
+        """Return the duration of the measurement."""
         return float(self.sum["seconds"])
 
     def latency_ms(self, kind: str, which: str) -> float:
@@ -88,12 +94,15 @@ class LoadResult:
 
     @property
     def share(self) -> float:
-        """The share of the machine that the generator and its driver used, from 0 to 1."""
+        """Return the share of the machine that the generator and this process used, from 0 to 1."""
         used = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
         return float(used) / (self.seconds * (os.cpu_count() or 1)) if self.seconds else 0.0
 
     def cpu_ms(self, count: int) -> dict[str, float]:
-        """Return milliseconds of CPU per unit, by process; `bench` includes the generator."""
+        """Return the milliseconds of CPU per unit, by process; `count` is the number of units.
+
+        The entry `bench` includes the load generator.
+        """
         by_part = self.watch.cpu_ms(count)
         if count:
             driver = self.sum["cpu"] + self.watch.cpu.get("bench", 0.0)
@@ -101,7 +110,7 @@ class LoadResult:
         return by_part
 
     def notes(self, kind: str) -> tuple[str, ...]:
-        """Return notes on latencies and on the generator, with warnings."""
+        """Return notes on the latencies of `kind` and on the generator, with warnings."""
         notes = [
             f"p50 {self.latency_ms(kind, 'p50'):.1f} ms, p99 {self.latency_ms(kind, 'p99'):.1f} ms",
             f"load generator {self.share:.1%} of the machine",
@@ -114,7 +123,10 @@ class LoadResult:
 
 
 def build(folder: Path = FOLDER) -> Path:
-    """Compile the program if its sources changed; return its path."""
+    """Compile the program if its sources have changed; return its path.
+
+    Raises BenchError if there is no compiler, or the compiler fails.
+    """
     program = folder / PROGRAM.name
     sources = sorted(SOURCES.glob("*.c"))
     newest = max(path.stat().st_mtime for path in SOURCES.iterdir())
@@ -142,7 +154,10 @@ def build(folder: Path = FOLDER) -> Path:
 
 
 def output_of(workunit_name: str) -> bytes:
-    """Return the output of a workunit's results, chosen as in the C program (FNV-1a)."""
+    """Return the output of a workunit's results.
+
+    The output is selected by the FNV-1a hash of the workunit's name, as in the C program.
+    """
     hash_value = 14695981039346656037
     for byte in workunit_name.encode():
         hash_value = (hash_value ^ byte) * 1099511628211 % (1 << 64)
@@ -154,7 +169,8 @@ def run_load(
 ) -> LoadResult:
     """Run a load to its end; call `advance` with each event.
 
-    Raises BenchError if a reply was wrong, or a result was not acknowledged or was sent twice.
+    Raises BenchError if the program failed, or if a reply was wrong.  For instance, a result was
+    sent twice or was not acknowledged.
     """
     with Crowd(load, stage) as crowd:
         for event in crowd:
@@ -186,7 +202,7 @@ class Crowd:
         self._process.communicate()
 
     def __iter__(self) -> Iterator[Event]:
-        """Yield the events as the program prints them; time the measurement."""
+        """Yield the events as the program prints them, and measure the time."""
         assert self._process.stdout is not None
         for line in self._process.stdout:
             event: Event = json.loads(line)
@@ -202,7 +218,7 @@ class Crowd:
             yield event
 
     def result(self) -> LoadResult:
-        """Return the result; raises BenchError after a violation."""
+        """Return the result; raise BenchError if a reply was wrong or the program failed."""
         if self._violations:
             more = f" (the first of {len(self._violations)})" if self._violations[1:] else ""
             raise BenchError(f"{self._violations[0]}{more}")
@@ -215,7 +231,7 @@ class Crowd:
 
 
 def _options(load: Load, folder: Path) -> Iterator[str]:
-    """Yield the program's options; templates and names are written to files."""
+    """Yield the program's options; write templates, hosts and outputs to files in `folder`."""
     numbers = ("results", "warm_up", "seconds", "total", "in_flight", "again", "most", "players")
     for name in numbers:
         yield f"{name}={getattr(load, name)}"
@@ -236,7 +252,10 @@ def _options(load: Load, folder: Path) -> Iterator[str]:
 
 @cache
 def _outputs() -> tuple[bytes, ...]:
-    """Return the outputs, which have no newline, because each is a line of a file."""
+    """Return the different outputs, which contain no newline.
+
+    In the file for the C program, each output is a line.
+    """
     return tuple(
         (f"{number} " * OUTPUT_BYTES)[:OUTPUT_BYTES].encode() for number in range(VARIANTS)
     )
@@ -250,7 +269,10 @@ def _digested() -> bytes:
 
 
 def _upload() -> bytes:
-    """Return the head of an upload with gaps for name, grant, maximum size, size and MD5."""
+    """Return a template of an upload request without its data.
+
+    The C program fills the gaps for name, grant, maximum size, size and MD5.
+    """
     head = uploads.encode_request(
         uploads.UploadRequest(
             name="\1",

@@ -1,4 +1,4 @@
-"""The results of measurements: figures and the conditions of their run."""
+"""Defines the results of measurements, and the conditions of a run."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ SECTIONS = (
 
 
 class BenchError(Exception):
-    """A measurement is impossible or not reliable; the message has the reason."""
+    """A measurement is impossible or not reliable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One measured value with its unit.
+    """A measured value with its unit.
 
-    `key` identifies the figure in all runs; `section` is an index into `SECTIONS`. A unit that ends
-    in "/s" is a rate, "ms" a time; other units (MB, %) are not compared with the database's speed.
-    `cpu_ms` are milliseconds of CPU per unit, by process.
+    `key` identifies the figure in all runs, and `section` is an index into `SECTIONS`. A unit that
+    ends in "/s" is that of a rate, and "ms" is that of a time. Figures with other units (MB, %) are
+    not compared with the database's speed. `cpu_ms` maps the names of processes to milliseconds of
+    CPU per unit.
     """
 
     key: str
@@ -43,18 +44,21 @@ class Figure:
 
     @property
     def is_rate(self) -> bool:
-        """Whether the figure is a rate, which is higher on a faster machine."""
+        """Return whether the figure is a rate, which is higher on a faster machine."""
         return self.unit.endswith("/s")
 
     @property
     def is_time(self) -> bool:
-        """Whether the figure is a time, which is lower on a faster machine."""
+        """Return whether the figure is a time, which is lower on a faster machine."""
         return self.unit == "ms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """The number of SQL statements of an operation, by its size; it should be constant."""
+    """The numbers of SQL statements of an operation.
+
+    `counts` maps the size of the operation to the number of statements, which should be constant.
+    """
 
     what: str
     counts: Mapping[str, int]
@@ -62,9 +66,10 @@ class Statements:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """The usage of one process of the server in the pipeline: CPU per result, peaks in MB.
+    """The resources that a process of the server used in the pipeline.
 
-    `resident_mb` counts all pages, `own_mb` the proportional share of shared pages (PSS), without
+    `cpu_ms` is the CPU time per result.  `resident_mb` is the peak of the resident memory, which
+    counts shared pages completely.  `own_mb` is the peak of the proportional share (PSS), without
     PostgreSQL's buffers.
     """
 
@@ -84,7 +89,7 @@ class Run:
     figures: list[Figure] = field(default_factory=list)
     statements: list[Statements] = field(default_factory=list)
     processes: list[Process] = field(default_factory=list)
-    #: By workload: one rate for each execution of pgbench.
+    #: The rates of all executions of pgbench, by workload.
     pgbench: dict[str, list[float]] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
     took_seconds: float = 0.0

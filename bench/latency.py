@@ -31,7 +31,10 @@ _ACK_NAME = re.compile(rb"<result_ack>\s*<name>([^<]+)</name>")
 
 
 def report_to_answer(times: int, *, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Measure the time from the report of a workunit's second result to its assimilation."""
+    """Measure the time from the report of a workunit's second result to its assimilation.
+
+    This is repeated for `times` workunits.
+    """
     stage.serve()
     backlog.forget()
     backlog.submit_all(backlog.workunits(times, quorum=QUORUM))
@@ -79,7 +82,7 @@ class _Host:
         self.result_names: list[bytes] = []
 
     def fetch(self, results: int) -> None:
-        """Request `results` results; raise BenchError if the reply has another number."""
+        """Request `results` results; raise BenchError if the server sends another number."""
         self.result_names = _RESULT_NAME.findall(self._send_request(results_wanted=results))
         if len(self.result_names) != results:
             raise BenchError(
@@ -107,7 +110,7 @@ class _Host:
 
 
 def _each(host: _Host, advance: Callable[[float], None]) -> Iterator[float]:
-    """Yield, for each workunit, the seconds from report to assimilation."""
+    """Report each result of the host; yield the seconds until its workunit is assimilated."""
     for name in host.result_names:
         time.sleep(IDLE_SECONDS + EXTRA_SECONDS * random.random())
         began = time.perf_counter()

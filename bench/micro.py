@@ -1,8 +1,9 @@
-"""`python -m bench.micro`: measures the CPU time of each step of a scheduler RPC.
+"""Measures the CPU time of each step of a scheduler RPC.
 
-There is no database and no web server: requests are decoded and translated to facts, candidates
-are judged, and a reply is composed and encoded.  The clock is the process's CPU time, so that other
-programs have little influence; each figure is the best of several rounds.
+Run it by `python -m bench.micro`.  There is no database and no web server.  Requests are decoded
+and translated to facts, candidates are judged, and a reply is composed and encoded.  Other programs
+have little influence, because only the CPU time of this process is measured.  Each figure is the
+best of several rounds.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ if TYPE_CHECKING:
     from bench.conversations import Conversation
 
 ROUNDS = 15
-#: The numbers of reported and sent results of one RPC; 0 requests work and gets none.
+#: The numbers of results that an RPC reports and receives.  With 0, it requests work in vain.
 SIZES = (0, 1, 20)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The CPU time of one step for one number of results, in microseconds per RPC."""
+    """The CPU time of a step of an RPC with `results` results, in microseconds."""
 
     step: str
     results: int
@@ -36,7 +37,11 @@ class Line:
 
 
 def measure(conversations: Sequence[Conversation], results: int, *, rounds: int) -> list[Line]:
-    """Measure each step: the minimum of all rounds per conversation, then the average."""
+    """Measure the CPU time of each step.
+
+    For each conversation, the minimum of all rounds is taken.  The result is the average of these
+    minima.
+    """
     best: dict[str, list[float]] = {}
     for _ in range(rounds):
         for step in conversations[0].STEPS:
@@ -53,7 +58,7 @@ def _cpu_seconds(act: Callable[[], None]) -> float:
 
 
 def table(lines: Sequence[Line]) -> str:
-    """Return the figures as text, with a row per step and a column per size."""
+    """Return the lines as a text table, with a row per step and a column per number of results."""
     steps = list(dict.fromkeys(line.step for line in lines))
     sizes = list(dict.fromkeys(line.results for line in lines))
     micros = {(line.step, line.results): line.micros for line in lines}
@@ -65,7 +70,7 @@ def table(lines: Sequence[Line]) -> str:
 
 
 def main() -> int:
-    """Measure every size and print the table; ``--profile STEP`` profiles one step."""
+    """Measure every size and print the table; with ``--profile STEP``, profile a step instead."""
     parser = argparse.ArgumentParser(prog="python -m bench.micro", description=__doc__)
     parser.add_argument(
         "--rounds", type=int, default=ROUNDS, help=f"rounds of each step ({ROUNDS})"

@@ -23,10 +23,10 @@ INCOMING, PASSES = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """The passes of one daemon over a backlog whose workunits all have the same state.
+    """The passes of a daemon over a backlog whose workunits all have the same state.
 
-    `before` prepares the backlog.  `per_workunit` is the number of units per workunit; `proof` maps
-    counters of the tally to their expected values per workunit.
+    `before` prepares the backlog.  `per_workunit` is the number of units per workunit.  `proof`
+    maps counts of the tally to their expected values per workunit.
     """
 
     key: str
@@ -42,7 +42,7 @@ class Step:
         return registry.find(self.daemon)
 
     def check(self, tally: Tally, workunits: int) -> None:
-        """Raise BenchError unless the counters have their expected values."""
+        """Raise BenchError unless the counts of the tally have their expected values."""
         for what, times in self.proof.items():
             if (did := tally.counts.get(what, 0)) != times * workunits:
                 raise BenchError(f"{self.what}: {did} {what}, {times * workunits} expected.")
@@ -115,7 +115,7 @@ WITHOUT_LEDGER = "_no_ledger"
 def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
     """Measure submissions with a shared input, then with one input per workunit.
 
-    `life` continues with the workunits of the second.
+    The function `life` continues with the workunits of the second measurement.
     """
     for key, what, number in (
         ("submit", "submit: inputs shared", 4 * count),
@@ -131,7 +131,7 @@ def submissions(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
 
 
 def life(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
-    """Measure each step on the whole backlog, which must have just been submitted."""
+    """Measure the passes of each step in `LIFE` on a backlog that was just submitted."""
     backlog.create_hosts(HOSTS)
     for step in LIFE:
         yield drain(step, count, stage, show)
@@ -172,7 +172,7 @@ def _ledger_off() -> Iterator[None]:
 
 
 def drain(step: Step, workunits: int, stage: Stage, show: Show) -> Figure:
-    """Run passes of a step until no more work is due; return its rate."""
+    """Run the passes of a step until no more work is due; return the rate as a figure."""
     if step.before:
         step.before()
     daemon = step.runner()

@@ -1,4 +1,4 @@
-"""Rates of BOINC's own server on a similar machine, and the aims of this project.
+"""Contains rates of BOINC's own server, and the aims of this project.
 
 BOINC's server (C++ and FastCGI, MariaDB with durable commits) was tuned and measured on two cores
 with 24 GiB in August 2026.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 SOURCE = "BOINC's own server, measured"
 
-#: Units per second, by the key of the figure.
+#: The rates of BOINC's server in units per second, by the key of the figure.
 RATES: dict[str, float] = {
     "rpc_1": 455,
     "rpc_20": 1000,

@@ -1,4 +1,4 @@
-"""Measures the database alone, with two simple workloads of pgbench."""
+"""Measures the database alone with two simple workloads of pgbench."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ WORKLOADS = {
 
 
 def program() -> str:
-    """Return the path of pgbench: of the embedded PostgreSQL, or else of the system."""
+    """Return the path of pgbench; raise BenchError if it is not installed.
+
+    The program of the embedded PostgreSQL is preferred to that of the system.
+    """
     beside = binaries() / "pgbench"
     path = str(beside) if beside.is_file() else shutil.which("pgbench")
     if path is None:
@@ -41,7 +44,7 @@ def fill() -> None:
 
 
 def measure(workload: str, *, seconds: int) -> float:
-    """Run one workload with prepared statements, as in this project; return transactions/s."""
+    """Run a workload with prepared statements; return the rate in transactions per second."""
     output = _pgbench(
         WORKLOADS[workload][1],
         "--no-vacuum",
@@ -55,7 +58,7 @@ def measure(workload: str, *, seconds: int) -> float:
 
 
 def figure(workload: str, rates: list[float]) -> Figure:
-    """Return the figure of a workload: the median of its rates in a run."""
+    """Return the figure of a workload, which is the median of its rates in a run."""
     lowest, highest = min(rates), max(rates)
     return Figure(
         key=workload,
@@ -73,7 +76,7 @@ def figure(workload: str, rates: list[float]) -> Figure:
 
 
 def drop() -> None:
-    """Delete pgbench's database."""
+    """Drop pgbench's database."""
     server = {**EmbeddedPostgres(VAR).conninfo(), "dbname": "postgres"}
     with psycopg.connect(**server, autocommit=True) as connection:  # type: ignore[arg-type]
         connection.execute("DROP DATABASE pgbench")

@@ -36,7 +36,7 @@ BATCH_SIZE = 1000
 TIMEOUT_SECONDS = 600.0
 #: Seconds between samples of the memory of all processes; a sample takes milliseconds.
 SAMPLE_SECONDS = 2.0
-#: Nothing is purged during the run, because the rows are checked at its end.
+#: No workunit is purged during the run, because the rows are checked at its end.
 ENVIRONMENT = {"PURGE_AFTER": "86400"}
 
 _FILES_ARE_LEFT = """
@@ -67,10 +67,10 @@ def measure_all(
     show: Show,
     report_processes: Callable[[list[Process]], None],
 ) -> Iterator[Figure]:
-    """Measure the pipeline.
+    """Measure the pipeline for `workunits` workunits.
 
-    If `with_open_transaction` is set, measure it again while a transaction is open.  Calls
-    `report_processes` with the processes of the first run.
+    If `with_open_transaction` is True, the pipeline is measured again while a transaction is open.
+    Calls `report_processes` with the processes of the first run.
     """
     what = "pipeline: submit to files deleted"
     figure, processes = measure("pipeline", what, workunits, stage=stage, show=show)
@@ -89,7 +89,10 @@ def measure_all(
 def measure(
     key: str, what: str, workunits: int, *, stage: Stage, show: Show
 ) -> tuple[Figure, list[Process]]:
-    """Run the pipeline once; raise BenchError if a check at the end fails."""
+    """Run the pipeline once; return its rate, and the usage of each process.
+
+    Raises BenchError if a check at the end fails.
+    """
     stage.serve()
     # The daemons do not run yet: their locks would block TRUNCATE.
     backlog.forget()
@@ -133,9 +136,11 @@ def measure(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Run:
-    """One run of the pipeline: times in seconds since the first submission, and usage.
+    """The times and the usage of a run of the pipeline.
 
-    `share` is the share of the machine that the load generator used.
+    `submitted`, `reported` and `seconds` are the seconds from the start to the last submission, to
+    the last report and to the end.  `share` is the share of the machine that the load generator
+    used.
     """
 
     submitted: float
@@ -209,7 +214,10 @@ def _census(stage: Stage) -> Census:
 
 
 def _check(workunits: int) -> None:
-    """Check that every workunit was completed once, with the right output, and all invariants."""
+    """Raise BenchError unless every workunit was completed once, with the right output.
+
+    Checks the invariants of the database as well, and that all uploads were deleted.
+    """
     with connection.cursor() as cursor:
         counts = cursor.execute(_STATES).fetchone()
     results = QUORUM * workunits
@@ -235,7 +243,7 @@ def _check(workunits: int) -> None:
 
 @contextmanager
 def _open_transaction() -> Iterator[None]:
-    """Hold a transaction open, so that dead rows cannot be vacuumed."""
+    """Keep a transaction open within the block, so that dead rows cannot be vacuumed."""
     with psycopg.connect(**EmbeddedPostgres(VAR).conninfo()) as session:  # type: ignore[arg-type]
         session.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         session.execute("SELECT pg_current_xact_id()")
@@ -243,14 +251,14 @@ def _open_transaction() -> Iterator[None]:
 
 
 def _bench_process(name: str, seconds: float, results: int) -> Process:
-    """Return the usage of a process of the bench itself, without its memory."""
+    """Return the CPU usage of a process of the bench itself; its memory is 0."""
     return Process(
         name=name, cpu_ms=round(1000 * seconds / results, 4), resident_mb=0.0, own_mb=0.0
     )
 
 
 def _cpu_ms(processes: list[Process]) -> dict[str, float]:
-    """Return the CPU time per workunit, with the database's processes together."""
+    """Return the CPU time per workunit by process; all processes of the database are one entry."""
     used: dict[str, float] = {}
     for process in processes:
         name = process.name.partition(":")[0]

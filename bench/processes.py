@@ -1,4 +1,4 @@
-"""Measures the server's processes: CPU seconds and peak memory."""
+"""Measures the CPU time and the peak memory of the server's processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MB = 1_000_000
 
 
 def family_seconds(pid: int) -> float:
-    """Return the CPU seconds of a process and all its descendants, including ended ones."""
+    """Return the CPU seconds of a process and all its descendants, even of those that ended."""
     return sum(_seconds(member) for member in family(pid))
 
 
@@ -29,7 +29,11 @@ def family(pid: int) -> list[psutil.Process]:
 
 @dataclass(slots=True)
 class Census:
-    """Samples the CPU time and memory of the processes below `roots`, except short-lived ones."""
+    """Measures the CPU time and the peak memory of the processes in `roots` and below.
+
+    `roots` maps names to process ids.  Processes with the same name have one entry.  The memory of
+    a process that lives only between two samples is not measured.
+    """
 
     roots: dict[str, int]
     _began: dict[str, float] = field(default_factory=dict)
@@ -37,7 +41,7 @@ class Census:
     _own: dict[str, float] = field(default_factory=dict)
 
     def sample(self) -> None:
-        """Update the peak memory of each process name."""
+        """Update the peak memory of the processes."""
         for name, process in self._members():
             resident, own = _memory_mb(process.pid, of_postgres=name.startswith("postgres"))
             self._resident[name] = max(self._resident.get(name, 0.0), resident)
@@ -48,7 +52,10 @@ class Census:
         self._began = self._used()
 
     def end(self, results: int) -> list[Process]:
-        """Return the usage of each process since `begin`, per result, the highest CPU first."""
+        """Return the usage of each process since `begin`, in descending order of CPU time.
+
+        The CPU time is divided by `results`.
+        """
         self.sample()
         used = {name: now - self._began.get(name, 0.0) for name, now in self._used().items()}
         return [
@@ -75,7 +82,10 @@ class Census:
 
 
 def _name(root: str, pid: int, process: psutil.Process) -> str:
-    """Return the name of a process: a daemon's name, or the kind of a database process."""
+    """Return the name of a process, such as a daemon or a kind of database process.
+
+    Other processes have the name of their root.
+    """
     if root == "daemons":
         return root if process.pid == pid else process.name()
     words = process.cmdline()

@@ -36,12 +36,16 @@ from bench.stage import FOLDER, VAR, Stage
 from project.embedded_postgres import EmbeddedPostgres
 from scheduler import signing
 
-#: The width of tables when the output is not a terminal, such as in logs.
+#: The width of tables if the output is not a terminal; characters.
 COLUMNS = 120
 
 
 def perform(stage: Stage, *, parts: Iterable[str], size: Size, also: Path | None) -> int:
-    """Measure the parts, print the tables, store the figures; return 1 if a part failed."""
+    """Measure the parts, print the tables and store the figures.
+
+    Returns the exit status, which is 1 if a part failed.  The figures are also written to the file
+    `also`.
+    """
     console = Console()
     if not console.is_terminal:
         console = Console(width=COLUMNS)
@@ -49,7 +53,7 @@ def perform(stage: Stage, *, parts: Iterable[str], size: Size, also: Path | None
 
 
 class BenchRun:
-    """One run of the benchmark."""
+    """A run of the benchmark."""
 
     def __init__(self, stage: Stage, size: Size, console: Console) -> None:
         self._stage, self._size, self._console = stage, size, console

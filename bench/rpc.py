@@ -23,9 +23,10 @@ _NO_WORK = "RPC: no work"
 def measure_all(
     *, seconds: float, unsent_by_results: dict[int, int], stage: Stage, show: Show
 ) -> Iterator[Figure]:
-    """Measure RPCs without work, and RPCs with each number of results.
+    """Measure RPCs without work, then RPCs with each number of results in `unsent_by_results`.
 
-    `unsent_by_results` maps the results per RPC to the number of unsent results at the start.
+    `unsent_by_results` maps the number of results per RPC to the number of unsent results at the
+    start.
     """
     stage.serve()
     yield without_work(seconds=seconds / 2, stage=stage, show=show)
@@ -36,7 +37,7 @@ def measure_all(
 def dispatch_and_report(
     results: int, *, seconds: float, unsent: int, stage: Stage, show: Show
 ) -> Figure:
-    """Measure hosts that report and fetch `results` results in each RPC."""
+    """Measure the rate of RPCs that report and request `results` results each."""
     backlog.forget()
     backlog.unsent(unsent)
     backlog.upload_all()
@@ -56,7 +57,7 @@ def dispatch_and_report(
 
 
 def without_work(*, seconds: float, stage: Stage, show: Show) -> Figure:
-    """Measure hosts that request work from a project without work."""
+    """Measure the rate of RPCs that request work from a project without work."""
     backlog.forget()
     load = Load(hosts=volunteers(HOSTS), results=1, seconds=seconds, warm_up=WARM_UP, none="counts")
     done = _run(_NO_WORK, load, stage=stage, show=show)
@@ -76,7 +77,11 @@ def small_uploads(
     show: Show,
     synced: bool = False,
 ) -> Figure:
-    """Measure uploads of small files; with `fresh`, over a new connection for each file."""
+    """Measure uploads of small files; the load ends after `max_uploads` uploads or `seconds`.
+
+    With `fresh`, each file is uploaded over a new connection.  With `synced`, the server syncs each
+    file to the disk.
+    """
     stage.serve(**({"UPLOAD_FSYNC": "true"} if synced else {}))
     key = ("uploads", "uploads_fresh")[fresh] + ("_synced" if synced else "")
     what = ("small uploads: kept alive", "small uploads: new connections")[fresh]

@@ -1,4 +1,4 @@
-"""Output of the bench: progress bars on a terminal, plain lines elsewhere."""
+"""Prints the progress and the figures of the bench."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bench.figures import Figure
 
 
 class Show:
-    """The console and, on a terminal, the progress bar of the current measurement."""
+    """Prints figures to the console, with a progress bar if the console is a terminal."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -21,7 +21,7 @@ class Show:
 
     @contextmanager
     def bar(self, what: str, total: float) -> Iterator[Callable[[float], None]]:
-        """Show a progress bar; yield a function that advances it by an amount."""
+        """Show a progress bar within the block; yield a function that advances the bar."""
         if not self.console.is_terminal:
             yield lambda _amount: None
             return
@@ -37,14 +37,13 @@ class Show:
             yield lambda amount: progress.advance(task, amount)
 
     def figure(self, figure: Figure) -> None:
-        """Print a figure with the time since the start."""
+        """Print a figure, with the time since the start of the bench."""
         self.console.print(
             f"[dim]{self._clock()}[/] {figure.what}: [bold]{number(figure.value)}[/] {figure.unit}",
             highlight=False,
         )
 
     def print_line(self, sentence: str) -> None:
-        """Print a line of text."""
         self.console.print(sentence, highlight=False, markup=False)
 
     def _clock(self) -> str:
@@ -53,7 +52,10 @@ class Show:
 
 
 def number(value: float | None) -> str:
-    """Return a number with two or three significant digits, or all digits from 100 on."""
+    """Return a number as text with two or three significant digits.
+
+    From 100 on, all digits before the decimal point are shown.  None becomes an empty string.
+    """
     if value is None:
         return ""
     for minimum, form in ((100, ",.0f"), (10, ".1f"), (0.1, ".2f")):

@@ -1,4 +1,4 @@
-"""The sizes of a run: quick, usual or large."""
+"""Defines the sizes of a run: quick, usual or large."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """The parameters of a run: durations in seconds, and numbers of rows and requests."""
+    """The durations (in seconds) and the numbers of rows and requests of a run."""
 
     name: str
     pgbench_seconds: int
     rpc_seconds: float
-    #: The number of unsent results, by results per RPC.
+    #: The number of unsent results, by the number of results per RPC.
     rpc_unsent: dict[int, int]
     upload_seconds: float
     uploads: int

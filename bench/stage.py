@@ -1,4 +1,4 @@
-"""The environment of the bench: a new project, its servers and their CPU times."""
+"""Sets up a new project for the bench, and runs its servers."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Stage:
     _serving: Mapping[str, str] = field(default_factory=dict)
 
     def serve(self, **environment: str) -> None:
-        """Start the web server like ``manage.py serve``; return when it answers.
+        """Start the web server like ``manage.py serve``; return when it answers requests.
 
-        It is restarted if it runs with another environment.
+        A web server that runs with another environment is restarted.  Raises BenchError.
         """
         from project.management.commands import serve
 
@@ -53,7 +53,10 @@ class Stage:
             raise BenchError(f"The web server did not start. Hint: see {FOLDER / 'server.log'}.")
 
     def start_daemons(self, **environment: str) -> None:
-        """Start all daemons like ``manage.py serve``; return when all are running."""
+        """Start all daemons like ``manage.py serve``; return when all have run a pass.
+
+        Raises BenchError.
+        """
         from daemons.registry import DAEMONS
         from project.management.commands import serve
 
@@ -75,7 +78,7 @@ class Stage:
             self.children.stop("daemons", within=READY_TIMEOUT_SECONDS)
 
     def cpu_seconds(self) -> dict[str, float]:
-        """Return the CPU seconds used so far, by name: bench, server, daemons, postgres."""
+        """Return the CPU seconds used so far by bench, server, daemons and postgres."""
         used = {"bench": time.process_time()}
         for name, process in self.children.started.items():
             used[name] = family_seconds(process.pid)
@@ -84,7 +87,7 @@ class Stage:
         return used
 
     def close(self) -> None:
-        """Stop all processes, the database last."""
+        """Stop all processes; the database is stopped last."""
         self.children.stop_all()
         EmbeddedPostgres(VAR).stop()
 
@@ -105,7 +108,7 @@ class Stage:
 
 @dataclass(slots=True)
 class Stopwatch:
-    """Wall-clock and CPU time of a measurement."""
+    """Measures wall-clock time, and CPU time by process."""
 
     stage: Stage
     seconds: float = 0.0
@@ -114,7 +117,7 @@ class Stopwatch:
     _cpu_began: Mapping[str, float] = field(default_factory=dict)
 
     def begin(self) -> None:
-        """Collect garbage, as daemons do at their start, and start the measurement."""
+        """Start the measurement after a garbage collection."""
         # Otherwise a collection of all objects that the bench has imported takes 60 ms of the
         # measurement that happens to trigger it.
         gc.collect()
@@ -135,7 +138,10 @@ class Stopwatch:
         self.end()
 
     def cpu_ms(self, count: int) -> dict[str, float]:
-        """Return milliseconds of CPU per unit, by process, without processes that used none."""
+        """Return the milliseconds of CPU per unit, by process; `count` is the number of units.
+
+        Processes without measurable CPU time are left out.
+        """
         milliseconds = (
             {name: 1000 * used / count for name, used in self.cpu.items()} if count else {}
         )
@@ -145,7 +151,7 @@ class Stopwatch:
 
 
 def set_up() -> Stage:
-    """Delete the previous project, set the environment of a new one, and return its stage."""
+    """Delete the previous project, set the environment of a new project, and return its stage."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     # A bench that was killed may have left its database running.
     EmbeddedPostgres(VAR).stop()

@@ -78,5 +78,5 @@ def _request(
 
 
 def _without_control(captured: CaptureQueriesContext) -> int:
-    """Return the number of statements, except those that control transactions."""
+    """Return the number of statements that do not control transactions."""
     return sum(not _CONTROL.match(query["sql"] or "") for query in captured.captured_queries)

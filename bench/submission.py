@@ -17,7 +17,7 @@ from scheduler.people import accounts, api_tokens
 
 SECTION = 2
 EMAIL = "scientist@example.org"
-#: Size of a workunit's own input in bytes.
+#: The size of the input file that belongs to a single workunit; bytes.
 UNIQUE_INPUT_BYTES = 300
 
 

@@ -1,4 +1,4 @@
-"""The tables of figures, processes and SQL statements."""
+"""Prints the tables of figures, processes and SQL statements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _NOISE = 0.1
 
 
 def show(run: Run, before: Mapping[str, Mapping[str, Any]], console: Console) -> None:
-    """Print the results of a run; `before` maps figures to the last run that measured them."""
+    """Print the results of a run.
+
+    `before` maps the key of a figure to the previous run with this figure.
+    """
     console.print()
     console.print(of_figures(run, before))
     for line in remarks(run):
@@ -37,7 +40,7 @@ def show(run: Run, before: Mapping[str, Mapping[str, Any]], console: Console) ->
 
 
 def of_figures(run: Run, before: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Return the table of figures, in sections."""
+    """Return the table of figures, which has a section for each kind of measurement."""
     minutes, seconds = divmod(round(run.took_seconds), 60)
     name = "" if run.size == "usual" else f", {run.size}"
     table = Table(

@@ -1,4 +1,4 @@
-"""Simulated hosts of volunteers, which build encoded scheduler requests."""
+"""Simulates hosts of volunteers, which build encoded scheduler requests."""
 
 from __future__ import annotations
 
@@ -35,14 +35,20 @@ _GAPS = {
 
 @dataclass(slots=True)
 class Volunteer:
-    """A simulated host with an account; `rpc_seqno` counts the requests."""
+    """A simulated host with an account.
+
+    `key` is the account key, and `rpc_seqno` counts the requests.
+    """
 
     key: str
     host_id: int
     rpc_seqno: int = 0
 
     def request(self, *, report: Sequence[bytes] = (), results_wanted: int = 0) -> bytes:
-        """Return the next request; it reports `report` and requests `results_wanted` results."""
+        """Return the next request, encoded as XML.
+
+        It reports the results with the names in `report`, and requests `results_wanted` results.
+        """
         self.rpc_seqno += 1
         request, reported = templates()
         # The server sends results while seconds are left: request half a result less.
@@ -61,7 +67,10 @@ class Volunteer:
 
 @cache
 def templates() -> tuple[bytes, bytes]:
-    """Return a request with gaps, and a ``<result>`` element with a gap for the name."""
+    """Return templates of a request and of its ``<result>`` element.
+
+    The values that differ between requests are replaced by markers such as `KEY` and `NAME`.
+    """
     whole = requests.encode_request(_request())
     match = _REPORTED.search(whole)
     if match is None:

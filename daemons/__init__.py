@@ -1,1 +1,1 @@
-"""The daemons that process workunits, one module per daemon, and their loop."""
+"""Contains the daemons that process workunits, one module per daemon."""

@@ -1,4 +1,4 @@
-"""The Django app configuration of the daemons."""
+"""Configures the Django app of the daemons."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class DaemonsConfig(AppConfig):
     verbose_name = "Daemons"
 
     def ready(self) -> None:
-        """Create the ledger's partitions after each migration, before the purger first runs."""
+        """Connect a handler that creates the ledger's partitions after each migration."""
         # Django sends the signal only for apps with models; the ledger's model is in `scheduler`.
         post_migrate.connect(_tend_ledger, sender=apps.get_app_config("scheduler"))
 

@@ -44,7 +44,10 @@ _RowsById = dict[int, list[dict[str, Any]]]
 
 
 def lines(ids: Sequence[int], *, now: datetime) -> Iterator[bytes]:
-    """Yield one line of JSON per workunit, in ascending ids; missing workunits are skipped."""
+    """Yield one line of JSON per workunit, in ascending order of ids.
+
+    Ids without a workunit are skipped.
+    """
     workunits = list(_read("read_archivable_workunits", {"ids": ids}))
     if not workunits:
         return
@@ -86,7 +89,7 @@ def _add(
 
 
 def _read(name: str, params: sql.Params) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a statement as dicts without NULL values; states become their names."""
+    """Yield a statement's rows as dicts, without NULL values and with the names of states."""
     columns, rows = sql.fetch_binary(name, params, PACKAGE)
     labeled = [(column, _LABELS[column]) for column in columns if column in _LABELS]
     for row in rows:
@@ -130,7 +133,10 @@ def _labels_of(axis: int, source: int, target: int, because: int, by: int) -> di
 
 
 def _plain(value: object) -> float | str:
-    """Convert a value for JSON: decimals to numbers, durations to HH:MM:SS, others to text."""
+    """Convert a value for JSON.
+
+    Decimals become numbers, and durations the text HH:MM:SS.  Other values become strings.
+    """
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, timedelta):

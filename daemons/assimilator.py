@@ -66,7 +66,7 @@ _SOURCES = list(sources(Axis.ASSIMILATION, AssimilateState.DONE))
 
 @dataclass(slots=True)
 class _Batch:
-    """The outcomes of claimed rows that are not settled yet, and the counts of the pass."""
+    """The outcomes of claimed rows that are not written yet, and the counts of the pass."""
 
     now: datetime
     began: float = field(default_factory=monotonic)
@@ -196,7 +196,7 @@ def _call(assimilate: Assimilator, row: dict[str, Any]) -> list[Written]:
 
 
 def _assimilate_in_transaction(assimilate: Assimilator, row: dict[str, Any], batch: _Batch) -> None:
-    """Settle the row and call the assimilator in one transaction, so that it writes once."""
+    """Mark the workunit as assimilated and call its assimilator in one transaction."""
     with transaction.atomic():
         settled = _settle([row], now=batch.now)
         if settled:
@@ -210,7 +210,10 @@ def _assimilate_in_transaction(assimilate: Assimilator, row: dict[str, Any], bat
 
 
 def _defer(row: dict[str, Any], deferral: Defer, batch: _Batch) -> bool:
-    """Schedule the retry that the assimilator requested; return False if its time is not valid."""
+    """Schedule the retry that the assimilator requested.
+
+    Returns False if the requested time is not valid, which counts as a failure.
+    """
     moment = batch.moment()
     try:
         requested = deferral.until
@@ -244,20 +247,23 @@ def _fail(row: dict[str, Any], error: Exception, batch: _Batch) -> None:
 
 
 def _is_transient(error: Exception) -> bool:
-    """Return whether the error is transient: by the machine, the database or science code."""
+    """Return whether the machine, the database or science code reported a transient error."""
     if isinstance(error, OSError):
         return error.errno in _MACHINE_ERRORS
     return isinstance(error, TransientScienceError | OperationalError)
 
 
 def _traceback_of(error: Exception) -> str:
-    """Return the traceback; for an error in a worker process, the traceback of that process."""
+    """Return the traceback of an error, which may come from a worker process."""
     remote = getattr(error, "traceback", "")
     return str(remote) if remote else "".join(traceback.format_exception(error))
 
 
 def _settle_batch(batch: _Batch) -> None:
-    """Write, sync and settle finished rows; release failed and deferred rows; empty the batch."""
+    """Mark the finished rows of the batch as assimilated, and release all other rows.
+
+    The files of the finished rows are written and synced first.  Clears the batch's lists.
+    """
     _keep_files(batch)
     if batch.done:
         settled = _settle(batch.done, now=batch.now)
@@ -289,7 +295,11 @@ def _settle_batch(batch: _Batch) -> None:
 
 
 def _keep_files(batch: _Batch) -> None:
-    """Write and sync the batch's files; record a failure of each row whose files failed."""
+    """Write and sync the files and records of the batch.
+
+    Rows whose files cannot be written are removed from `batch.done`.  They are recorded as failed,
+    or retried later if the disk is full.
+    """
     errors: dict[int, Exception] = {}
     try:
         if batch.records:

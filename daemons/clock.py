@@ -1,4 +1,4 @@
-"""The clock of the timeout checker, which detects changes of the system clock.
+"""Provides the clock of the timeout checker, which detects clock changes.
 
 The system clock is compared with the monotonic clock.  If the system clock was set forward, the
 difference is recorded as an outage, because hosts could not compute in the skipped time.  If it was
@@ -41,8 +41,8 @@ WAKE_INTERVAL_SECONDS: Final = 2.0
 class WatchedClock:
     """A clock that handles changes of the system clock before it returns the time.
 
-    `read` returns the system time, `seconds` the monotonic time.  A call may raise database errors;
-    the next call then handles the change again.
+    `read` returns the system time, and `seconds` the monotonic time.  A call may raise database
+    errors.  Then the next call handles the change again.
     """
 
     read: Callable[[], datetime]
@@ -88,5 +88,5 @@ def _seconds(span: timedelta) -> int:
 
 @cache
 def clock_of(daemon: str) -> Callable[[], datetime]:
-    """Return the clock of a daemon; the same object for each call in this process."""
+    """Return the clock of a daemon; repeated calls return the same object."""
     return WatchedClock(timezone.now) if daemon == WATCHER else timezone.now

@@ -82,7 +82,10 @@ def _delete_outputs(share: dict[str, Any], *, now: datetime) -> Tally:
 def _outcomes(
     rows: Sequence[Mapping[str, Any]], failed: Container[int], *, now: datetime
 ) -> dict[str, Any]:
-    """Return parameters that set rows to DONE, or those in `failed` to ERROR with a retry time."""
+    """Return the parameters of the statements that record deletions.
+
+    Rows whose id is in `failed` become ERROR and get a retry time.  All other rows become DONE.
+    """
     return {
         "now": now,
         "ids": [row["id"] for row in rows],
@@ -131,7 +134,7 @@ def _delete_inputs(share: dict[str, Any], *, now: datetime) -> Tally:
 
 
 def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict[str, Any]], int]:
-    """Drop references to inputs; return workunit rows, and the number of files newly marked.
+    """Drop references to inputs; return the workunits' rows and the number of marked files.
 
     A workunit whose references were dropped in an earlier pass is returned again until it is DONE.
     """
@@ -149,7 +152,7 @@ def _drop_references(share: dict[str, Any], *, now: datetime) -> tuple[list[dict
 
 
 def _delete_marked(share: dict[str, Any], *, now: datetime) -> Tally:
-    """Delete all files marked for deletion, such as those of app versions or expired holds."""
+    """Delete at most `share["limit"]` files that are marked for deletion."""
     rows = sql.fetch("read_doomed_files", share, PACKAGE)
     if not rows:
         return Tally()
@@ -162,9 +165,10 @@ def _delete_marked(share: dict[str, Any], *, now: datetime) -> Tally:
 
 
 def _delete_files(ids: dict[str, int], *, now: datetime) -> tuple[int, dict[str, str]]:
-    """Unlink files and drop their rows; return the number deleted, and errors by file name.
+    """Unlink files and drop their rows.
 
-    `ids` maps file names to file ids.
+    `ids` maps file names to file ids.  Returns the number of dropped rows, and a dict of error
+    texts by file name.
     """
     if not ids:
         return 0, {}

@@ -21,9 +21,10 @@ class FullDisk:
         self._put_off = 0
 
     def record_full(self, apps: Collection[int], *, workunits: int, reason: str) -> None:
-        """Record that workunits were postponed; log this at most once per `LOG_INTERVAL_SECONDS`.
+        """Record that workunits were postponed because the disk is full.
 
-        `apps` contains the ids of their apps; `workunits` is the number of workunits.
+        `apps` contains the ids of their apps, and `workunits` is the number of workunits.  This is
+        logged at most once per `LOG_INTERVAL_SECONDS` while the disk stays full.
         """
         moment = monotonic()
         if not self._apps:
@@ -35,7 +36,10 @@ class FullDisk:
         self._put_off += workunits
 
     def record_kept(self, apps: Collection[int]) -> None:
-        """Record that files of these apps (ids) were written; log when no affected app remains."""
+        """Record that files were written; log this if no affected app remains.
+
+        `apps` contains the ids of the apps to which the files belong.
+        """
         if self._apps and self._apps.issubset(apps):
             seconds = round(monotonic() - self._began, 3)
             log.info("disk_has_room", extra={"seconds": seconds, "put_off": self._put_off})

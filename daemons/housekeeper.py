@@ -1,4 +1,4 @@
-"""Runs periodic chores: decays averages, sets scales, drops expired rows.
+"""Runs periodic chores, such as the decay of averages and the purge of old rows.
 
 Each chore has its own interval.  The table ``heartbeat`` records when each chore last ran.  If
 several housekeepers run, exactly one of them claims a due chore.  A failed chore is retried after
@@ -55,7 +55,8 @@ Act = Callable[[datetime, int], int]
 class Chore:
     """A periodic chore.
 
-    `every` is its interval, and `did` the key of its number of changed rows in the `Tally`.
+    `every` is the interval of its runs.  `act` returns the number of changed rows, which the
+    `Tally` counts under the key `did`.
     """
 
     name: str
@@ -106,8 +107,8 @@ def _put_off(chore: Chore, now: datetime) -> None:
 def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
     """Return a function that repeats a statement in ascending ids until a batch is not full.
 
-    The statement processes rows that are older than `older_than`; `identifiers` are inserted into
-    its text.
+    The statement processes rows that are older than `older_than`.  `identifiers` are inserted into
+    the text of the statement.
     """
 
     def act(now: datetime, limit: int) -> int:
@@ -132,7 +133,7 @@ def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
 
 
 def _fading(table: str, average: str) -> Act:
-    """Return a function that decays averages without a credit grant for a day (PROTOCOL 9.6)."""
+    """Return a function that decays averages that gained no credit for a day (PROTOCOL 9.6)."""
     return _rows("decay_averages", DAY, table=table, average=average)
 
 

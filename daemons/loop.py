@@ -1,7 +1,7 @@
-"""The loop that runs the passes of a daemon until the daemon is stopped.
+"""Runs the passes of a daemon until the daemon is stopped.
 
-After SIGINT or SIGTERM, the current pass finishes first.  After a full batch the next pass follows
-at once; after a smaller batch it follows after a short gap, so that the next batch is fuller.  An
+After SIGINT or SIGTERM, the current pass finishes first.  After a full batch, the next pass follows
+at once.  After a smaller batch, it follows after a short gap, so that the next batch is fuller.  An
 idle daemon polls after 20 ms, then at doubled intervals up to the daemon's pause.  It also polls
 when its *bell* receives a datagram, which a process sends after it created work for the daemon
 (`wakes`).  A failure of the database is logged once and retried with growing back-off.
@@ -83,15 +83,22 @@ def _close(*descriptors: int) -> None:
 
 
 class Pass(Protocol):
-    """The function that runs one pass; passes claim rows, so several may run concurrently."""
+    """The type of the function that runs one pass of a daemon.
+
+    A pass claims its rows, so several passes of one daemon may run concurrently.
+    """
 
     def __call__(self, *, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-        """Process at most `limit` rows; return the counts."""
+        """Process at most `limit` rows of the shard; return the counts of the changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A daemon: its pass, rows per batch, longest pause in seconds, and a summary for `--help`."""
+    """The definition of a daemon.
+
+    `batch` is the number of rows per pass, `pause` is the longest pause in seconds, and `summary`
+    is the help text of its command.
+    """
 
     name: str
     run_pass: Pass
@@ -111,7 +118,7 @@ class Drive:
     shard: Shard = WHOLE
 
     def run_pass(self, daemon: Daemon) -> Tally:
-        """Run one pass, and wake the daemons for which it created work; return its tally."""
+        """Run one pass and return its tally; wake the daemons for which the pass created work."""
         plans.renew()
         tally = daemon.run_pass(now=self.clock(), limit=self.limit, shard=self.shard)
         if tally.changed:
@@ -121,7 +128,11 @@ class Drive:
 
 @dataclass(slots=True)
 class Rhythm:
-    """The pauses between passes: short after changes, else doubled up to `longest` seconds."""
+    """Computes the pauses between the passes of a daemon.
+
+    Pauses begin at `FIRST_PAUSE` and double.  They grow to `MAX_GAP_SECONDS` while passes change
+    rows, and to `longest` seconds while passes change nothing.
+    """
 
     longest: float
     pause: float = FIRST_PAUSE
@@ -179,7 +190,10 @@ def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
 
 
 def drain(daemon: Daemon, drive: Drive) -> Tally:
-    """Run passes until a batch is not full; return the total, and touch the alive file."""
+    """Run passes until a batch is not full or `drive.stop` is set; return the total tally.
+
+    Touches the daemon's alive file at the end.
+    """
     total = drive.run_pass(daemon)
     while total.more and not drive.stop.is_set():
         total += drive.run_pass(daemon)
@@ -189,7 +203,10 @@ def drain(daemon: Daemon, drive: Drive) -> Tally:
 
 @contextmanager
 def stopping_on_signals(stop: StopSign, write: Callable[[str], None]) -> Iterator[None]:
-    """Handle SIGINT and SIGTERM within the block: set `stop`, and write ``finishing...``."""
+    """Set `stop` if SIGINT or SIGTERM arrives within the block.
+
+    The first signal also writes ``finishing...``.
+    """
 
     def on_signal(_number: int, _frame: FrameType | None) -> None:
         if not stop.is_set():
@@ -237,7 +254,7 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
 
 
 class _AliveFile:
-    """A file whose modification time is that of the daemon's last finished pass."""
+    """A file whose modification time is the end of the daemon's last pass."""
 
     def __init__(self, name: str) -> None:
         self._path = settings.VAR_DIR / "run" / f"{name}.alive"

@@ -17,7 +17,7 @@ REST = 20
 
 
 def read(queue: LowWaterMark[Position], look: Callable[[Position], Rows]) -> Rows:
-    """Return the rows that `look` reads from the queue's mark, or from its head.
+    """Return the rows of a queue that `look` reads after the queue's mark or from its head.
 
     The queue is read from its head if there are no rows after the mark, or if a full read is due.
     """

@@ -1,7 +1,7 @@
-"""Counts failures of science code by subject, and parks a subject after too many.
+"""Counts the failures of science code, and parks subjects that fail too often.
 
-A subject is a workunit (VALIDATE, ASSIMILATE), a trickle (TRICKLE) or an app (GENERATE).  Claims
-skip parked subjects.  `manage.py parked` lists, retries and drops parked subjects.
+A subject is a workunit (stages VALIDATE and ASSIMILATE), a trickle (TRICKLE) or an app (GENERATE).
+Claims skip parked subjects.  `manage.py parked` lists, retries and drops parked subjects.
 """
 
 from __future__ import annotations
@@ -22,15 +22,18 @@ log = logging.getLogger(__name__)
 Stage = ScienceFailure.Stage
 #: The number of transient failures that count as one permanent failure.
 TRANSIENT_WEIGHT = 10
-#: The maximum length of a stored traceback in characters.  The end of a longer one is kept, because
-#: it names the error.
+#: The maximum length of a stored traceback in characters.  The end of a longer traceback is kept,
+#: because it contains the error.
 MAX_ERROR_LENGTH = 16_000
 FIRST_WAIT, MAX_WAIT = timedelta(seconds=10), timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The numbers of permanent and transient failures of a subject, and whether it is parked."""
+    """The failures of a subject.
+
+    `failures` is the number of permanent failures, and `transients` that of transient failures.
+    """
 
     failures: int
     transients: int
@@ -38,12 +41,15 @@ class Record:
 
     @property
     def wait(self) -> timedelta:
-        """Return the back-off before the next try, which doubles with each failure."""
+        """Return the back-off before the next try."""
         return wait_after(self.failures + self.transients)
 
 
 def wait_after(failures: int, longest: timedelta = MAX_WAIT) -> timedelta:
-    """Return the back-off after `failures` failures: 10 s, doubled each time, up to `longest`."""
+    """Return the back-off after `failures` failures.
+
+    It is 10 s after the first failure, and doubles with each further failure up to `longest`.
+    """
     doublings: int = 2 ** min(max(failures - 1, 0), 20)
     return min(FIRST_WAIT * doublings, longest)
 
@@ -58,9 +64,10 @@ def record(
 ) -> dict[int, Record]:
     """Count one failure of each subject in `errors`; return the new records by subject id.
 
-    `errors` maps the subject ids to error texts (tracebacks), `apps` maps them to app ids.  A
-    subject is parked at its app's `max_science_failures`-th failure.  Failures of the subjects in
-    `transient` are counted separately and park only after `TRANSIENT_WEIGHT` times as many.
+    `errors` maps the ids of subjects to error texts (tracebacks), and `apps` maps them to app ids.
+    A subject is parked at the `max_science_failures`-th permanent failure, a number that its app
+    sets.  Failures of the subjects in `transient` are counted separately.  They park a subject when
+    they are `TRANSIENT_WEIGHT` times as many.
     """
     if not errors:
         return {}
@@ -94,7 +101,7 @@ def record(
 
 
 def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
-    """Delete the failure records of subjects whose science code has now succeeded."""
+    """Delete the failure records of subjects (ids) for which science code has succeeded."""
     if subject_ids := sorted(ids):
         sql.execute(
             "forget_science_failures", {"stage": int(stage), "ids": subject_ids}, "daemons.sql"
@@ -102,6 +109,10 @@ def succeeded(stage: ScienceFailure.Stage, ids: Iterable[int]) -> None:
 
 
 def _storable(error: str) -> str:
-    """Replace characters that PostgreSQL cannot store; keep only the end of a long text."""
+    """Return the error text as PostgreSQL can store it.
+
+    Invalid characters are replaced.  Of a long text, only the last `MAX_ERROR_LENGTH` characters
+    are returned.
+    """
     clean = error.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode()
     return clean if len(clean) <= MAX_ERROR_LENGTH else "...\n" + clean[-MAX_ERROR_LENGTH:]

@@ -112,7 +112,10 @@ def tend_ledger(*, now: datetime) -> tuple[int, int]:
 
 
 def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of the two below
-    """Create or drop a partition; return False on failure, which the next pass retries."""
+    """Call `change`, which creates or drops a partition; return whether it succeeded.
+
+    The next pass retries a failed change.
+    """
     try:
         with transaction.atomic():
             return bool(change(subject))
@@ -152,7 +155,7 @@ def _partition(day: date) -> str:
 
 
 def _day_of(name: str) -> date | None:
-    """Return the day in a partition's name; None for the default partition."""
+    """Return the day in a partition's name, or None for the default partition."""
     digits = name.removeprefix(_PREFIX)
     if len(digits) != len("YYYYMMDD") or not digits.isdecimal():
         return None

@@ -1,4 +1,4 @@
-"""The table of daemons: names, passes, batch sizes, pauses."""
+"""Lists the daemons, with their passes, batch sizes and pauses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from daemons.loop import Daemon, Pass
 
 
 def _daemon(run_pass: Pass, *, batch: int, pause: float) -> Daemon:
-    """Return the daemon of a pass; its name and summary are taken from the module of the pass."""
+    """Return the definition of the daemon that runs a pass.
+
+    The name and the summary are taken from the module of the pass.
+    """
     name, module = run_pass.__module__.rpartition(".")[2], sys.modules[run_pass.__module__]
     return Daemon(name, run_pass, batch, pause, summary=str(module.__doc__).partition("\n")[0])
 
@@ -41,7 +44,7 @@ BY_NAME: dict[str, Daemon] = {daemon.name: daemon for daemon in DAEMONS}
 
 
 class UnknownDaemon(LookupError):
-    """No daemon has this name. Hint: the message lists the existing daemons."""
+    """No daemon has this name. Hint: use a name that the error text suggests."""
 
 
 def find(name: str) -> Daemon:
@@ -55,7 +58,10 @@ def find(name: str) -> Daemon:
 
 
 def timetable() -> dict[str, dict[str, object]]:
-    """Return Celery's beat schedule: each daemon in its own queue, at the interval of its pause."""
+    """Return Celery's beat schedule, in which each daemon has its own queue.
+
+    A daemon's `pause` is the interval of its passes.
+    """
     return {
         daemon.name: {
             "task": "daemons.run_pass",

@@ -23,7 +23,7 @@ PACKAGE = "daemons.sql"
 
 
 class ResultMoves:
-    """Collects moves of results; only `write` changes the database."""
+    """Collects moves of results.  Only `write` changes the database."""
 
     def __init__(self) -> None:
         self._steps: list[dict[Axis, tuple[int, int]]] = []
@@ -33,7 +33,10 @@ class ResultMoves:
         self._rows: list[tuple[int, int, int, Decimal | None]] = []
 
     def step(self, moves: Sequence[Move | ResultMove]) -> int:
-        """Add a step of these moves, which the ledger records in this order; return its number."""
+        """Add a step of these moves and return its number, counted from 1.
+
+        The ledger records the moves in this order.
+        """
         self._steps.append({move.axis: (int(move.source), int(move.target)) for move in moves})
         first = len(self._moves) + 1
         self._moves += [
@@ -44,13 +47,16 @@ class ResultMoves:
         return len(self._steps)
 
     def add(self, rows: Iterable[tuple[int, int, int, Decimal | None]]) -> None:
-        """Add results as (workunit id, result id, number of the step, granted credit or None)."""
+        """Add results to move.
+
+        Each row is (workunit id, result id, step number, granted credit or None).
+        """
         self._rows += rows
 
     def write(self, *, by: Actor, now: datetime) -> set[int]:
         """Make the moves; return the ids of results that were no longer in the expected states.
 
-        If it returns any id, the caller must roll back: the ledger has recorded all the moves.
+        If it returns any id, the caller must roll back, because the ledger contains all moves.
         """
         if not self._rows:
             return set()

@@ -1,4 +1,4 @@
-"""The shard that a pass processes, and the counts that it returns [pure]."""
+"""Defines the shard that a pass processes and the counts that it returns [pure]."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ if TYPE_CHECKING:
 
 
 class BadShard(ValueError):
-    """Text that is not a valid shard. Hint: write it as I/N with 1 <= I <= N."""
+    """A text is not a valid shard. Hint: write I/N with 1 <= I <= N."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One of `count` equal shares of all rows: the ids whose value modulo `count` is `index`."""
+    """One of `count` equal shares of all rows.
+
+    It contains the rows whose id modulo `count` is `index`.
+    """
 
     index: int = 0
     count: int = 1
@@ -44,7 +47,7 @@ class Shard:
 
     @property
     def params(self) -> dict[str, int]:
-        """Return the parameters of a statement that reads only this shard."""
+        """Return the parameters with which a statement reads only this shard."""
         return {"shard_count": self.count, "shard_index": self.index}
 
     def __str__(self) -> str:
@@ -59,8 +62,9 @@ WHOLE = Shard()
 class Tally:
     """The outcome of one pass.
 
-    `seen` is the number of examined rows.  `counts` maps a description of each change to the number
-    of changed rows.  `more` is True if the next pass should follow at once.
+    `seen` is the number of examined rows, and `noun` the plural noun for these rows.  `counts` maps
+    a description of each change to the number of changed rows.  `more` is True if the next pass
+    should follow at once.
     """
 
     noun: str = "workunits"
@@ -85,7 +89,7 @@ class Tally:
         return Tally(other.noun, self.seen + other.seen, dict(counts), other.more)
 
     def sentence(self) -> str:
-        """Return the counts as one line without a full stop.
+        """Return the counts as a line of text without a full stop.
 
         >>> Tally(seen=412, counts={"replicated": 38, "failed": 0}).sentence()
         '412 workunits: 38 replicated'

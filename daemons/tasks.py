@@ -1,4 +1,4 @@
-"""Celery tasks that run the daemons' passes, an alternative to `daemons.loop`."""
+"""Defines Celery tasks that run the daemons' passes, instead of `daemons.loop`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _TaskLimit(StopSign):
 
 @shared_task(name="daemons.run_pass", ignore_result=True)
 def run_pass(daemon: str) -> str:
-    """Run passes of one daemon until a batch is not full; return a summary.
+    """Run passes of one daemon until a batch is not full; return the counts as a sentence.
 
     A lost message is harmless, because the next message does the work.
     """
@@ -57,7 +57,7 @@ def run_pass(daemon: str) -> str:
 
 
 def _log_failure(daemon: Daemon, error: Exception) -> str:
-    """Log the first failure after a success; return every failure as a sentence."""
+    """Return a failure as a sentence, and log it if the previous pass succeeded."""
     reason = " ".join(str(error).split())
     if daemon.name not in _failing:
         _failing.add(daemon.name)

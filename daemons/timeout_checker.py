@@ -45,7 +45,8 @@ _counted_at: dict[Shard, datetime] = {}
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Time out results, make expired workunits due, and mark unsendable workunits.
 
-    Deadlines are first extended by past outages, if necessary over several passes.
+    Deadlines are first extended by past outages.  If this takes several passes, only the last of
+    these passes does the other work.
     """
     share = {"now": now, "limit": limit, **shard.params}
     signs = sql.fetch_one("results/read_signs", {}) or {}
@@ -74,7 +75,10 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 
 
 def _is_away(last_sign: datetime | None, *, now: datetime) -> bool:
-    """Return whether the web processes are down; log each outage once."""
+    """Return whether the web processes are down, and log each outage once.
+
+    `last_sign` is the time of their last heartbeat.
+    """
     global _logged_for  # noqa: PLW0603 - state of this process
     is_away = is_silent(last_sign, now=now, outage_after=settings.PROJECT.outage_after)
     if is_away and _logged_for != last_sign:
@@ -103,7 +107,10 @@ def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, An
 
 
 def _distrust(late: list[dict[str, Any]]) -> None:
-    """Reset the trust and reduce the daily quota of hosts whose results timed out."""
+    """Reset the trust and reduce the daily quota of hosts whose results timed out.
+
+    Trust and quota belong to a pair of host and app version.
+    """
     if not late:
         return
     params = {
@@ -120,7 +127,10 @@ def _distrust(late: list[dict[str, Any]]) -> None:
 
 
 def quota_after(*, max_results_per_day: int, results: int, daily_quota: int, **_: object) -> int:
-    """Return the daily quota of a host after `results` of its results timed out."""
+    """Return the new daily quota of a host after `results` results have timed out.
+
+    `max_results_per_day` is the quota before, and `daily_quota` the project's usual quota.
+    """
     quota = max_results_per_day
     for _result in range(results):
         before, quota = quota, trust.after_timeout(quota, daily_quota=daily_quota)
@@ -130,16 +140,17 @@ def quota_after(*, max_results_per_day: int, results: int, daily_quota: int, **_
 
 
 def _uncounted_since(shard: Shard, *, now: datetime) -> datetime:
-    """Return the earliest time of a refusal that may not have been counted yet."""
+    """Return the earliest time of a refusal that may be uncounted, at most `REFUSED_WITHIN` ago."""
     last = _counted_at.get(shard)
     earliest = now - REFUSED_WITHIN
     return earliest if last is None or last > now else max(earliest, last - RECOUNT_WINDOW)
 
 
 def _give_up_unsendable(share: dict[str, Any], *, asked_since: datetime, now: datetime) -> int:
-    """Mark workunits that were refused to too many hosts; log workunits close to this limit.
+    """Mark workunits that were refused to too many hosts as unsendable; return their number.
 
-    Returns the number of workunits marked as unsendable.
+    Examines workunits that were refused since `asked_since`.  Workunits close to the limit are
+    logged.
     """
     params = {
         **share,

@@ -3,7 +3,7 @@
 One pass is one transaction: lock a batch of due workunits, read their results, judge them
 (`results.rules.replication`), and write with one statement per kind of change.
 
-Nearly all workunits of a pass are in the same situation: their facts differ only in ids and names,
+Nearly all workunits of a pass are in the same situation.  Their facts differ only in ids and names,
 which no rule reads.  So each situation is judged once, and the statements apply its numbered
 verdict to all its workunits.  This reduced the Python time per workunit from 35 us to 6 us.
 """
@@ -66,17 +66,17 @@ _ATTEMPT = _RESULT.index("attempt")
 
 
 class StaleJudgement(RuntimeError):
-    """A row changed although its workunit was locked: another writer ignores that lock.
+    """A row changed although its workunit was locked, because another writer ignores the lock.
 
-    Hint: find the writer in the ledger; the pass was rolled back and will be repeated.
+    The pass was rolled back and will be repeated. Hint: find the writer in the ledger.
     """
 
 
 @dataclass(slots=True)
 class SituationGroup:
-    """Workunits in the same situation: the verdict on the first of them applies to all.
+    """Workunits in the same situation.  The verdict on the first workunit applies to all of them.
 
-    `result_ids` holds the result ids of each workunit, in the order of the judged results.
+    `result_ids` contains the result ids of each workunit, in the order of the judged results.
     """
 
     verdict: Verdict
@@ -90,7 +90,7 @@ class SituationGroup:
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Decide what each due workunit needs next, and write it."""
+    """Decide what each due workunit needs next, and write the decisions; return the counts."""
     with transaction.atomic():
         workunits, results = lock_due(now=now, limit=limit, shard=shard)
         judged = judge_by_situation(workunits, results, now=now)
@@ -272,7 +272,7 @@ def _make_replicas(judged: Sequence[SituationGroup], *, now: datetime) -> None:
 
 
 def is_retry(counts: Counts) -> bool:
-    """Return whether the workunit has finished results: new results are then urgent retries."""
+    """Return whether the workunit has finished results, so that new results are urgent retries."""
     return counts.total > counts.unsent + counts.in_progress
 
 

@@ -128,7 +128,7 @@ def _sample(row: dict[str, Any], readings: Readings) -> Sample:
 
 
 def _log_unknown(row: dict[str, Any]) -> None:
-    """Log a trickle without a handler, once per app and variety."""
+    """Log that a variety of trickles has no handler, once per app and variety."""
     key = (row["app_id"], row["variety"])
     if key not in _logged_unknown:
         _logged_unknown.add(key)

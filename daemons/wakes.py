@@ -1,4 +1,4 @@
-"""The table of daemons to wake after a pass of another daemon [pure]."""
+"""Defines which daemons are woken after a pass of another daemon [pure]."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 _TRANSITIONER: Final = ("transitioner",)
 
-#: For each daemon: the counts of its tally that mean new work, and the daemons that do this work.
+#: The daemons to wake, by the daemon that ran a pass and by each count of its tally that is not 0.
 #: Work that becomes due later (purging, archiving) is found by polling.
 WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "work_generator": {"workunits submitted": _TRANSITIONER},

@@ -2,8 +2,8 @@
 
 If an app has fewer unsent results than its `cushion`, its generator is called for the missing
 workunits, in a worker process with no transaction open.  One transaction submits the workunits and
-replaces the generator's state, provided that the stored state is unchanged.  So they are submitted
-exactly once, even after a crash.  Only one daemon at a time runs the generator of an app.
+replaces the generator's state, provided that the stored state is unchanged.  So each workunit is
+submitted exactly once, even after a crash.  Only one daemon at a time runs the generator of an app.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class BadTemplate(LookupError):
 
 
 class _StateConflict(Exception):
-    """Another process changed the generator's state: nothing is submitted."""
+    """Another process changed the generator's state, so nothing is submitted."""
 
 
 @dataclass(slots=True)
@@ -80,7 +80,8 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
 def missing(app: dict[str, Any]) -> int:
     """Return the number of workunits that fill the app's cushion of unsent results.
 
-    The number of results per workunit is assumed to be that of the last submission.
+    Submitted workunits that have no results yet are subtracted, so the number may be negative.  The
+    number of results per workunit is assumed to be that of the last submission.
     """
     each = max(1.0, float(app["generator_state"].get("results_each", 1)))
     missing_results = int(app["cushion"]) - int(app["unsent"])
@@ -100,7 +101,10 @@ def _generator_lock(app_id: int) -> Iterator[bool]:
 
 
 def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: datetime) -> None:
-    """Call one generator and submit its workunits."""
+    """Call the generator of an app for `count` workunits, and submit its workunits.
+
+    Records a failure in `outcome`.
+    """
     try:
         answer = _ask(app, count)
         submitted = _submit(app, answer, now=now)
@@ -151,8 +155,8 @@ def _ask(app: dict[str, Any], count: int) -> GeneratedWork:
 def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]) -> GeneratedWork:
     """Return descriptions of up to `count` copies of the workunit named `template`.
 
-    Copies are numbered from 1; the option `most` limits their total number.  Raises `BadTemplate`
-    if the app has no such workunit, or its input files no longer exist.
+    Copies are numbered from 1.  The option `most` limits their total number.  Raises `BadTemplate`
+    if the app has no such workunit, or if the workunit's input files were deleted.
     """
     row = sql.fetch_one("read_template", {"name": template}, PACKAGE)
     if row is None or row["app_id"] != app["id"] or row["file_delete_state"]:
@@ -180,7 +184,10 @@ def copies(template: str, count: int, app: dict[str, Any], state: dict[str, Any]
 
 
 def _submit(app: dict[str, Any], answer: GeneratedWork, *, now: datetime) -> int:
-    """Submit the generated workunits together with the new state; return their number."""
+    """Submit the generated workunits and store the new state in one transaction.
+
+    Returns the number of new workunits.
+    """
     workunits = [
         new_workunit(description, from_outside=answer.from_outside)
         for description in answer.workunits
@@ -219,7 +226,7 @@ def _excerpt(state: dict[str, Any]) -> str:
 
 
 def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
-    """Store the new state; raises `_StateConflict` if another process changed the stored state."""
+    """Replace the stored state; raises `_StateConflict` if another process has changed it."""
     before = app["generator_state"]
     params = {"id": app["id"], "before": Jsonb(before), "state": Jsonb(state)}
     if not sql.execute("swap_generator_state", params, PACKAGE):
@@ -227,7 +234,10 @@ def _keep_state(app: dict[str, Any], state: dict[str, Any]) -> None:
 
 
 def _put_off(apps: list[dict[str, Any]], outcome: _Outcome, *, now: datetime) -> None:
-    """Record failures, delay the next calls of failed generators, clear recovered ones."""
+    """Record the failures of generators, and delay their next calls.
+
+    The failure records of generators that have recovered are deleted.
+    """
     poison.succeeded(poison.Stage.GENERATE, outcome.recovered)
     if not (errors := outcome.failures.errors):
         return

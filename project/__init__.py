@@ -1,1 +1,1 @@
-"""Settings, URLs and servers; imports the other packages, which do not import it."""
+"""Contains the settings, URLs and servers of a project."""

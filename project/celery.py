@@ -1,4 +1,4 @@
-"""The Celery app, which can run the daemons' passes by the registry's schedule.
+"""Defines the Celery app, which runs the daemons' passes by a schedule.
 
 A message only requests a pass; the due work is in the database.  So a lost, late or repeated
 message does no harm, and this configuration relies on that.
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 # On each loss of the broker, Celery warns about a setting that this module sets below.
 warnings.filterwarnings("ignore", category=CPendingDeprecationWarning)
 
-#: Maximum number of waiting messages in a queue; if it is reached, no worker is free.
+#: The maximum number of waiting messages in a queue.  If it is reached, no worker is free.
 MAX_QUEUE_LENGTH = 3
 #: The time limit of a pass, as a last resort.  Leases last longer, and science code has limits of
 #: its own.
@@ -36,9 +36,9 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.conf.update(
     timezone="UTC",
     # A pass returns no result, and the next message repeats a lost pass.  So messages are
-    # acknowledged early: otherwise the death of a worker would only cause a second pass.
+    # acknowledged early.  Otherwise, the death of a worker would only cause a second pass.
     task_ignore_result=True,
-    # Other users of the broker must not be able to run code here: nothing is unpickled.
+    # Nothing is unpickled, so that other users of the broker cannot run code here.
     task_serializer="json",
     result_serializer="json",
     event_serializer="json",
@@ -67,7 +67,7 @@ app.autodiscover_tasks(["daemons"])
 @app.on_after_finalize.connect
 def set_timetable(sender: Celery, **_: Any) -> None:
     """Create a queue for every daemon of the registry, and schedule its passes."""
-    # Imported late: the registry imports models, which need Django to be set up.
+    # The import is here because the registry imports models, which need Django to be set up.
     from daemons.registry import DAEMONS, timetable  # noqa: PLC0415
 
     sender.conf.task_queues = [
@@ -97,7 +97,7 @@ class Timetable(Scheduler):
     _is_unreachable = False
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:  # noqa: ANN401 - kombu has no types
-        """Send one message, unless the queue is full."""
+        """Send one message, unless its queue has `MAX_QUEUE_LENGTH` waiting messages."""
         try:
             if self._waiting(entry.options["queue"]) < MAX_QUEUE_LENGTH:
                 self.apply_async(entry, producer=producer, advance=False)
@@ -122,4 +122,4 @@ class Timetable(Scheduler):
 
 @signals.setup_logging.connect
 def keep_our_logging(**_: Any) -> None:
-    """Do nothing: because this signal has a receiver, Celery does not change the logging."""
+    """Do nothing.  Celery does not change the logging if this signal has a receiver."""

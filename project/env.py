@@ -50,14 +50,14 @@ _MIN_EXPIRES_SECONDS, _MAX_EXPIRES_SECONDS = 60, 604_800
 
 
 class BadSetting(Exception):
-    """The value of an environment variable is invalid; the message describes valid values."""
+    """The value of an environment variable is invalid.  The error text describes valid values."""
 
     def __init__(self, name: str, value: str, accepted: str) -> None:
         super().__init__(f"{name}={value!r} cannot be used: expected {accepted}.")
 
 
 def text(name: str, default: str) -> str:
-    """Return the value of the variable, or the default if it is blank or unset."""
+    """Return the value of the variable `name`, or the default if the variable is blank or unset."""
     return os.environ.get(name, "").strip() or default
 
 
@@ -74,7 +74,7 @@ def boolean(name: str, *, default: bool) -> bool:
 
 
 def integer(name: str, default: int, *, at_least: int = 0, at_most: int = 2**31 - 1) -> int:
-    """Read a whole number between two bounds, both included."""
+    """Read a whole number from `at_least` to `at_most`."""
     value = text(name, str(default))
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", value) or not at_least <= int(value) <= at_most:
         raise BadSetting(name, value, f"a whole number from {at_least} to {at_most}")
@@ -82,7 +82,7 @@ def integer(name: str, default: int, *, at_least: int = 0, at_most: int = 2**31 
 
 
 def umask(name: str, default: int) -> int:
-    """Read a umask in octal digits that leaves all rights to the owner."""
+    """Read a umask in octal digits.  It must not remove rights of the owner."""
     value = text(name, f"{default:04o}")
     if not re.fullmatch(r"0?0[0-7]{2}", value):
         raise BadSetting(name, value, "a umask that starts with 0, such as 0027 or 0022")
@@ -98,7 +98,10 @@ def choice(name: str, default: str, *, among: Collection[str]) -> str:
 
 
 def account_creation(name: str) -> AccountCreation:
-    """Read the policy for account creation; true means open, false means closed."""
+    """Read the policy for account creation, which is open if the variable is unset.
+
+    The value may also be a boolean: true means open, false means closed.
+    """
     value = text(name, AccountCreation.OPEN).lower()
     if value in TRUE:
         return AccountCreation.OPEN
@@ -110,25 +113,28 @@ def account_creation(name: str) -> AccountCreation:
 
 
 def words(name: str, default: list[str]) -> list[str]:
-    """Read a list of words separated by commas."""
+    """Read words separated by commas; return the default if there are no words."""
     return [word.strip() for word in text(name, "").split(",") if word.strip()] or default
 
 
 def contacts(name: str) -> tuple[str, ...]:
-    """Read e-mail addresses, telephone numbers and web pages; return URIs as RFC 9116 requires."""
+    """Read contacts separated by commas; return them as URIs, as RFC 9116 requires.
+
+    A contact is an e-mail address, or a URI with the scheme mailto, https or tel.
+    """
     uris = []
     for word in words(name, []):
         address = f"mailto:{word}" if "@" in word and ":" not in word else word
         is_mail = re.fullmatch(r"mailto:[^@\s]+@[^@\s]+", address)
         if not is_mail and not re.fullmatch(r"https://[^\s/]+\S*|tel:\+?[0-9-]{3,}", address):
-            accepted = "e-mail addresses, https: pages or tel: numbers with commas between"
+            accepted = "e-mail addresses, https: or tel: URLs, separated by commas"
             raise BadSetting(name, word, accepted)
         uris.append(address)
     return tuple(uris)
 
 
 def networks(name: str) -> tuple[Network, ...]:
-    """Read addresses and networks separated by commas; return () if unset."""
+    """Read IP addresses and networks separated by commas; return () if the variable is unset."""
     try:
         return proxies.networks(words(name, []))
     except ValueError:
@@ -138,7 +144,7 @@ def networks(name: str) -> tuple[Network, ...]:
 
 
 def pattern(name: str) -> str:
-    """Read a regular expression; return an empty string if unset."""
+    """Read a regular expression; return an empty string if the variable is unset."""
     value = text(name, "")
     try:
         re.compile(value)
@@ -148,7 +154,10 @@ def pattern(name: str) -> str:
 
 
 def folder(name: str, default: Path) -> Path:
-    """Read a folder as an absolute path; it need not exist, but must not be a file."""
+    """Read the path of a folder, and return it as an absolute path.
+
+    The folder need not exist, but the path must not be that of a file.
+    """
     path = Path(text(name, str(default))).expanduser().resolve()
     if path.exists() and not path.is_dir():
         raise BadSetting(name, str(path), "a folder, and this is a file")
@@ -156,7 +165,10 @@ def folder(name: str, default: Path) -> Path:
 
 
 def web_url(name: str, default: str) -> str:
-    """Read an http(s) URL without a query; the returned URL ends with exactly one slash."""
+    """Read an http or https URL, which must not have a query or a fragment.
+
+    The returned URL ends with exactly one slash.
+    """
     value = text(name, default)
     if not _is_web_url(value):
         accepted = "an address such as http://example.org/ or https://example.org/project/"
@@ -183,10 +195,11 @@ def broker_url(name: str, default: str) -> str:
 
 
 def database_url(name: str) -> dict[str, Any] | None:
-    """Return Django's settings of the database at a PostgreSQL URL; None if the variable is unset.
+    """Read a PostgreSQL URL; return Django's settings of this database.
 
-    libpq parses the URL, so every form that psql accepts is valid: percent escapes, a socket folder
-    as ``?host=/run/postgresql``, ``sslmode`` and other options.
+    Returns None if the variable is unset.  The URL must contain the name of the database.  libpq
+    parses the URL, so percent escapes, a socket folder as ``?host=/run/postgresql``, ``sslmode``
+    and libpq's other options are valid.
     """
     value = text(name, "")
     if not value:
@@ -213,8 +226,9 @@ def database_url(name: str) -> dict[str, Any] | None:
 def store_url(name: str) -> StoreConfig | None:
     """Read the URL of the object store of downloads, as ``s3://bucket/prefix?endpoint=...``.
 
-    Returns None if the variable is unset: downloads are on disk.  Options: `endpoint` and `public`
-    (URLs), `region`, `downloads` (redirect or stream), `new` (store or disk), `expires` (seconds).
+    Returns None if the variable is unset; then downloads are on disk.  The options are `endpoint`
+    and `public` (URLs), `region`, `downloads` (redirect or stream), `new` (store or disk) and
+    `expires` (seconds).
     """
     value = text(name, "")
     if not value:
@@ -252,7 +266,10 @@ def store_url(name: str) -> StoreConfig | None:
 
 
 def plugins(name: str) -> Plugins:
-    """Read the allow-list of plug-ins from the TOML or JSON file that the variable names."""
+    """Read the allow-list of plug-ins from a TOML or JSON file.
+
+    The variable contains the path of the file.  If it is unset, the list is empty.
+    """
     value = text(name, "")
     if not value:
         return Plugins()
@@ -287,7 +304,7 @@ def _seconds(name: str, value: str, seconds: str) -> int:
 
 
 def without_password(url: str) -> str:
-    """Replace the password in a URL by asterisks.
+    """Return the URL with asterisks in place of its password.
 
     >>> without_password("postgresql://ada:secret@host/x")
     'postgresql://ada:***@host/x'

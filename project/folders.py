@@ -1,8 +1,8 @@
-"""Sets the permissions of the project's files, without access for other users.
+"""Sets and corrects the permissions of the project's files.
 
-New files get their mode by the umask that every process sets when it reads the settings; `serve`
-corrects the modes of existing files. The group may read files, so that a proxy can serve downloads.
-Only the owner can read keys and passwords.
+Every process sets the umask FILE_UMASK when it reads the settings. `serve` corrects the modes of
+existing files. With the default umask, other users have no access, and the group may read files, so
+that a proxy can serve downloads. Only the owner can read keys and passwords.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ PRIVATE = 0o077
 
 
 def restrict_new_files(umask: int) -> None:
-    """Set this process's umask, unless it was started with a stricter one."""
+    """Add `umask` to this process's umask, which may be stricter."""
     os.umask(os.umask(0o777) | umask)
 
 
 def correct_modes(var: Path, keys: Path, *, umask: int) -> list[Path]:
-    """Remove the permissions in `umask` from existing files; return the changed ones.
+    """Remove permissions from existing files; return the paths of the changed files.
 
-    Changes VAR_DIR and its direct entries, which protect everything below them, and all entries of
-    the folder of keys. Does not change links or files of another user, such as PostgreSQL's data.
+    VAR_DIR and its direct entries lose the permissions in `umask`, and so protect everything below
+    them. The folder `keys` and all its entries lose the permissions of the group and of others.
+    Links are not changed, nor files of another user, such as PostgreSQL's data.
     """
     changed = []
     for path, forbidden in _wanted(var, keys, umask):

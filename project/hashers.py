@@ -1,4 +1,4 @@
-"""Django's password hashers, limited by the queue of `scheduler.people.hashing`."""
+"""Limits Django's password hashers by the queue of `scheduler.people.hashing`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from scheduler.people import hashing
 
 
 class ScryptPasswordHasher(hashers.ScryptPasswordHasher):
-    """Scrypt, which needs 16 MB of memory to hash a password.
+    """Hashes passwords with scrypt, which needs 16 MB of memory.
 
     The C library keeps this memory for each thread that has hashed a password.  Without the queue,
     the threads of a web process would need 1 GB, and any visitor could cause that by creating
@@ -25,7 +25,7 @@ class ScryptPasswordHasher(hashers.ScryptPasswordHasher):
 
 
 class PBKDF2PasswordHasher(hashers.PBKDF2PasswordHasher):
-    """PBKDF2, for accounts that were imported with it."""
+    """Hashes passwords with PBKDF2, for imported accounts whose passwords were hashed so."""
 
     def encode(self, *args: Any, **kwargs: Any) -> str:
         """Hash a password, after the passwords queued before it; raises `HashQueueFull`."""

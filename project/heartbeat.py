@@ -13,12 +13,15 @@ from scheduler.results import outages
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two heartbeats.
+#: The time between two heartbeats.
 INTERVAL_SECONDS: Final = 30.0
 
 
 def start(every: float = INTERVAL_SECONDS) -> threading.Event:
-    """Send heartbeats from a thread, until the process ends or the returned event is set."""
+    """Send a heartbeat every `every` seconds, from a thread.
+
+    The thread ends when the returned event is set, or with the process.
+    """
     stop = threading.Event()
     thread = threading.Thread(target=_beat_until, args=(stop, every), name="heartbeat", daemon=True)
     thread.start()
@@ -34,9 +37,10 @@ def _beat_until(stop: threading.Event, every: float) -> None:
 
 
 def beat_once(*, log_failure: bool = True) -> bool:
-    """Write one heartbeat and release the connection; returns whether it was written.
+    """Write one heartbeat to the database; return whether it was written.
 
-    During an outage of the database no heartbeat is written, so such outages are detected, too.
+    Releases the database connection.  During an outage of the database no heartbeat is written, so
+    such outages are detected, too.
     """
     try:
         outages.beat(now=timezone.now())  # noqa: TID251 - the clock is read here

@@ -13,32 +13,35 @@ if TYPE_CHECKING:
 
 
 def secret_key(keys: Path) -> str:
-    """Return the key in the file `keys`/secret_key, which the first call creates.
+    """Return the key in the file secret_key of the folder `keys`; create it if it is missing.
 
-    The folder and the file are readable by their owner only. If several processes create a key at
-    the same time, all return the key of the first: each links a complete temporary file to the
-    name, which fails if the name exists.
+    Only the owner can read the folder and the file. If several processes create a key at the same
+    time, all return the same key: each process writes a temporary file and links it to the name,
+    which fails if the name exists.
 
-    Raises BadSetting when the file cannot be read or created.
+    Raises BadSetting if the file can be neither read nor created.
     """
     path = keys / "secret_key"
     try:
         return secret(path)
     except OSError as error:
-        accepted = f"a value, for {path} can be neither read nor created ({error.strerror})"
+        accepted = f"a value, because {path} can be neither read nor created ({error.strerror})"
         raise BadSetting("SECRET_KEY", "", accepted) from None
 
 
 def secret(path: Path) -> str:
-    """Return the random text in the file `path`, which the first call creates.
+    """Return the random text in the file `path`; create the file if it is missing or empty.
 
-    Raises OSError when the file cannot be read or created.
+    Raises OSError if the file can be neither read nor created.
     """
     return _read(path) or _make(path)
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write one line into a new file that only its owner can read, replacing an older one."""
+    """Write `text` as a line into a new file that only its owner can read.
+
+    An existing file at `path` is deleted first.
+    """
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -21,7 +21,7 @@ _CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), 127, 0x85, 0x2028, 0
 
 
 def has_traceback(record: logging.LogRecord) -> bool:
-    """Return whether to write the record's traceback; False for suspicious requests."""
+    """Return whether the record has a traceback and is not about a suspicious request."""
     return bool(record.exc_info) and not record.name.startswith(SUSPICIOUS)
 
 
@@ -31,9 +31,9 @@ def fields(record: logging.LogRecord) -> dict[str, Any]:
 
 
 class NotOfCommands(logging.Filter):
-    """Leaves out audit entries of commands, so that a command prints only its own output.
+    """Drops the audit entries of commands, so that a command prints only its own output.
 
-    The entries are in the database, and in `AUDIT_LOG` if that is set.
+    These entries are in the database, and in the file `AUDIT_LOG` if this is set.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -45,7 +45,7 @@ class Columns(logging.Formatter):
     """Formats time (UTC), level, logger and event as columns, then the fields as name=value."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, and below it the traceback if there is one."""
+        """Return the line for a record, with the traceback in the next lines if there is one."""
         at = time.strftime("%H:%M:%S", time.gmtime(record.created))
         event = record.getMessage().translate(_CONTROL)
         line = f"{at} {record.levelname:<7} {record.name:<22} {event}"
@@ -60,7 +60,10 @@ class JsonLines(logging.Formatter):
     """Formats a record as a JSON object: at, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; values that JSON cannot represent are written as text."""
+        """Return the record as a line of JSON, with a traceback if there is one.
+
+        Values that JSON cannot represent are converted to strings.
+        """
         at = datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds")
         entry = {
             "at": at,
@@ -77,9 +80,9 @@ class JsonLines(logging.Formatter):
 def configuration(form: str, *, level: str, audit_log: str | None = None) -> dict[str, Any]:
     """Return Django's LOGGING for `form`, which is text or json.
 
-    `audit_log` is the file to which the logger `manyhands.audit` appends lines of JSON, whatever
-    `form` is; it is opened again after a rotation.  If it is None, audit records go to the common
-    log.
+    The logger `manyhands.audit` appends lines of JSON to the file `audit_log`, also if `form` is
+    text.  The file is opened again after a rotation.  If `audit_log` is None, audit records are
+    written to the common log.
     """
     formatter = JsonLines if form == "json" else Columns
     config: dict[str, Any] = {
@@ -104,7 +107,7 @@ def configuration(form: str, *, level: str, audit_log: str | None = None) -> dic
             # Celery logs lines for every message, which contain nothing about the work.
             "celery": {"level": "WARNING"},
             "celery.worker.consumer.connection": {"level": "INFO"},
-            # Regardless of LOG_LEVEL: audit entries must not be dropped.
+            # This level does not depend on LOG_LEVEL, because audit entries must not be dropped.
             "manyhands.audit": {"level": "INFO"},
         },
     }

@@ -1,4 +1,4 @@
-"""Middleware: refuses NUL characters, adds client addresses to audit entries."""
+"""Refuses NUL characters in requests, and adds addresses to audit entries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NUL = "\0"
 
 
 class RefuseNul:
-    """Returns 400 if an SQL parameter contains a NUL character; drops cookies that contain one.
+    """Answers 400 if an SQL parameter contains a NUL character, and drops cookies with NUL.
 
     PostgreSQL can store all characters except NUL.  Some views validate their input and return 400
     themselves; this middleware covers all other paths, parameters and fields.
@@ -36,16 +36,16 @@ class RefuseNul:
     def process_exception(
         self, request: HttpRequest, exception: Exception
     ) -> HttpResponseBase | None:
-        """Return 400 for psycopg's error about a NUL character, which it raises before sending."""
+        """Return the response 400 if psycopg refused a NUL character in a parameter, else None."""
         if isinstance(exception, DataError) and "NUL (0x00)" in str(exception):
             return bad_request(request, BadRequest())
         return None
 
 
 class AuditTrail:
-    """Adds the caller's address to the audit entries of a request.
+    """Adds the client's address to the audit entries of a request.
 
-    The account is added by the code that authenticates it: `BearerToken` of the API, the admin
+    The account is added where it is authenticated, which is `BearerToken` for the API, or the admin
     site.
     """
 

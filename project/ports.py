@@ -15,10 +15,10 @@ EPHEMERAL_RANGE_FILE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def free_port() -> int:
-    """Return a port of this computer on which no process listens now.
+    """Return a port of 127.0.0.1 on which no process listens now.
 
-    The system does not assign this port to outgoing connections, so it stays free while a server
-    that uses it is restarted.
+    If possible, this is one of `CANDIDATES`.  The system does not assign these to outgoing
+    connections, so the port stays free while a server that uses it is restarted.
     """
     ports = SystemRandom().sample(CANDIDATES, min(100, len(CANDIDATES)))
     for port in ports if CANDIDATES.stop <= _first_ephemeral_port() else ():

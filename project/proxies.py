@@ -18,11 +18,12 @@ def networks(words: Iterable[str]) -> tuple[Network, ...]:
 
 
 def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> str:
-    """Return the last address of the chain from client to server that is not a trusted proxy.
+    """Return the address of the client that sent a request through trusted proxies.
 
-    Each proxy appends the address of its peer to X-Forwarded-For, so the header is read from its
-    end; entries before the last address that is not trusted may be forged.  Returns `peer` if
-    `peer` is not a trusted proxy.
+    `peer` is the address from which the server received the request, and `forwarded_for` is the
+    header X-Forwarded-For.  Each proxy appends the address of its peer to this header.  The header
+    is read from its end up to the first address that is not a trusted proxy, because entries before
+    that address may be forged.  Returns `peer` if `peer` is not a trusted proxy.
 
     >>> client_address("10.0.0.7", "6.6.6.6, 192.0.2.1", networks(["10.0.0.0/24"]))
     '192.0.2.1'
@@ -36,9 +37,10 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
 
 
 def apply_forwarded_headers(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
-    """Set a request's address and scheme from its forwarding headers, if a trusted proxy sent it.
+    """Set REMOTE_ADDR of a request from `X-Forwarded-For`, if a trusted proxy sent the request.
 
-    From other clients these headers are removed, because Django would trust `X-Forwarded-Proto`.
+    Removes `X-Forwarded-For`.  Removes `X-Forwarded-Proto` unless a trusted proxy sent the request,
+    because Django would trust this header.
     """
     forwarded_for = environ.pop("HTTP_X_FORWARDED_FOR", None)
     peer = environ.get("REMOTE_ADDR", "")

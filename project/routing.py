@@ -24,9 +24,10 @@ FAST_PATHS: tuple[tuple[str, Callable[[WSGIEnvironment, StartResponse], Iterable
 def route(
     environ: WSGIEnvironment, start_response: StartResponse, *, django_app: WSGIApplication
 ) -> Iterable[bytes]:
-    """Answer a request by its path; repeated slashes in PATH_INFO are collapsed.
+    """Pass a request to the function for its path, or to Django; return the reply.
 
-    A redirect is not used, because clients would follow it with a GET (PROTOCOL trap 3).
+    Repeated slashes in PATH_INFO are collapsed.  A redirect is not used for that, because clients
+    would follow it with a GET (PROTOCOL trap 3).
     """
     path = environ["PATH_INFO"] = collapse_slashes(environ.get("PATH_INFO", ""))
     for prefix, answer in FAST_PATHS:

@@ -1,4 +1,4 @@
-"""Django's settings, read from the environment by `env.py`."""
+"""Defines Django's settings, which `env.py` reads from the environment."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 # Folders and files
 
-#: The umask of new files: 0027 keeps other users out and lets the group read, to
-#: which a proxy that serves downloads belongs.
+#: The umask of new files.  With 0027, other users have no access, and the group may read files.  A
+#: proxy that serves downloads belongs to this group.
 FILE_UMASK = env.umask("FILE_UMASK", 0o027)
 folders.restrict_new_files(FILE_UMASK)
 VAR_DIR = env.folder("VAR_DIR", BASE_DIR / "var")
 KEYS_DIR = VAR_DIR / "keys"
-#: The object store of downloads; None: downloads are in VAR_DIR (docs/files.md).
+#: The object store of downloads.  If it is None, downloads are in VAR_DIR (docs/files.md).
 STORAGE = env.store_url("STORAGE_URL")
 UPLOAD_FSYNC = env.boolean("UPLOAD_FSYNC", default=False)
 SUBMIT_FOLDER = env.text("SUBMIT_FOLDER", "")
@@ -33,7 +33,7 @@ PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
     master_url=(_master_url := env.web_url("MASTER_URL", "http://127.0.0.1:8000/")),
     command_apps=env.boolean("COMMAND_APPS", default=False),
-    # A project with an https address counts as public: its signing key is kept on another machine.
+    # A project with an https address is public, so its signing key is kept on another machine.
     online_signing=env.boolean("ONLINE_SIGNING", default=not _master_url.startswith("https:")),
     ledger=env.boolean("LEDGER", default=True),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
@@ -88,7 +88,7 @@ PROJECT = ProjectConfig(
 # Science: plug-ins and their confinement (docs/plug-ins.md)
 
 PLUGINS = env.plugins("PLUGINS")
-#: The Unix socket of the science service; empty: each daemon starts its own workers.
+#: The Unix socket of the science service.  If it is empty, each daemon starts its own workers.
 SCIENCE_SOCKET = env.text("SCIENCE_SOCKET", "")
 SCIENCE_CONFINEMENT = env.choice(
     "SCIENCE_CONFINEMENT", "auto", among={"auto", "bubblewrap", "landlock", "none"}

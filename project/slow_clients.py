@@ -74,14 +74,18 @@ _LAST_SENT, _LAST_RECEIVED, _COUNTERS = 8 + 4 * 9, 8 + 4 * 11, 120
 
 
 class Transfers:
-    """The bodies that are being read, or the replies that are being sent, in this process."""
+    """Lists the transfers of this process in one direction.
+
+    A transfer is a request body that is being read (`incoming`), or a reply that is being sent.
+    `max_slow` is the number of transfers that may be slow at the same time.
+    """
 
     __slots__ = ("active", "incoming", "max_slow")
 
     def __init__(self, *, incoming: bool, max_slow: int) -> None:
         self.incoming = incoming
         self.max_slow = max_slow
-        #: Each transfer is a key; single operations on a dict are atomic.
+        #: The transfers are the keys of a dict, because single operations on a dict are atomic.
         self.active: dict[Body | Reply, None] = {}
 
     def slow(self, now: float) -> list[Body | Reply]:
@@ -90,7 +94,7 @@ class Transfers:
 
 
 class Body:
-    """Wraps a request's body (`wsgi.input`); lists it in `Transfers` while a thread reads it."""
+    """Wraps a request's body (`wsgi.input`), and lists it in `Transfers` during each read."""
 
     __slots__ = ("_bodies", "_input", "address", "began", "port")
 
@@ -119,7 +123,7 @@ class Body:
 
 
 class Reply:
-    """Wraps the chunks of a reply; lists it in `Transfers` while a chunk is being sent."""
+    """Wraps the pieces of a reply, and lists the reply in `Transfers` while a piece is sent."""
 
     __slots__ = ("_iterator", "_pieces", "_replies", "address", "began", "port")
 
@@ -136,7 +140,7 @@ class Reply:
         return self
 
     def __next__(self) -> bytes:
-        # The server computes the next piece; this time does not count as the client's.
+        # The client does not cause the time in which the server computes the next piece.
         self._replies.pop(self, None)
         piece = next(self._iterator)
         self.began = monotonic()
@@ -144,7 +148,7 @@ class Reply:
         return piece
 
     def close(self) -> None:
-        """End the reply, even if it was not sent completely."""
+        """Remove the reply from `Transfers`, and close the wrapped iterable."""
         self._replies.pop(self, None)
         if (close := getattr(self._pieces, "close", None)) is not None:
             close()
@@ -152,7 +156,11 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The kernel's counters of a connection: bytes in both directions, and the last sender."""
+    """The kernel's counters of a TCP connection.
+
+    `received` counts bytes from the client, and `acknowledged` bytes that the client has received.
+    `unsent` is the number of bytes that the client has not acknowledged yet.
+    """
 
     received: int
     acknowledged: int
@@ -164,9 +172,9 @@ class Counters:
 
 @dataclass(slots=True)
 class Sighting:
-    """The state of a connection at the first check at which the server waited for the client.
+    """The state of a connection at the first check of its current request or reply.
 
-    For an idle connection, the kernel does not show whether the server waits.
+    With `is_idle`, the kernel's counters do not show whether the server waits for the client.
     """
 
     since: float
@@ -198,7 +206,10 @@ def read_counters(connected: socket.socket) -> Counters:
 
 
 def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
-    """Open duplicates of this process's connections from some addresses to one of its ports."""
+    """Yield duplicates of this process's connections from `addresses` to its port `port`.
+
+    Each duplicate is closed when the next one is yielded.
+    """
     for file in _DESCRIPTORS.iterdir() if _DESCRIPTORS.exists() else ():
         with suppress(OSError, ValueError):
             if not str(file.readlink()).startswith("socket:"):
@@ -213,7 +224,9 @@ def connections_of(addresses: set[str], port: int) -> Iterator[socket.socket]:
 
 
 def network_of(address: str) -> str:
-    """Return the network that usually belongs to one customer: an IPv4 address or an IPv6 /64.
+    """Return the network of an address, which usually belongs to a single customer.
+
+    This is an IPv4 address, or an IPv6 network with a prefix of 64 bits.
 
     >>> network_of("192.0.2.7"), network_of("2001:db8:1:2:3::4")
     ('192.0.2.7', '2001:db8:1:2::/64')
@@ -226,7 +239,9 @@ def network_of(address: str) -> str:
 
 
 def excess_by_network(networks: Sequence[str], max_slow: int) -> Counter[str]:
-    """Return how many slow transfers of each network must be cut.
+    """Return the number of slow transfers to cut, by network.
+
+    `networks` contains the network of each slow transfer.
 
     >>> excess_by_network(["a"] * 9 + ["b"] * 2, max_slow=8)
     Counter({'a': 5})
@@ -251,7 +266,10 @@ class Watch:
         self._logged_at = -LOG_PAUSE_SECONDS
 
     def look(self, now: float) -> int:
-        """Cut stalled connections and, above the limit, the slowest ones; return how many."""
+        """Cut stalled connections and return the number of cut connections.
+
+        If more than `max_slow` transfers are slow, the slowest connections are cut as well.
+        """
         slow = self._transfers.slow(now)
         if not slow:
             self._seen.clear()
@@ -284,9 +302,9 @@ class Watch:
     def _waiting(
         self, addresses: set[str], port: int, now: float
     ) -> dict[Connection, tuple[Sighting, Counters]]:
-        """Return the connections whose state is the same as at the last check.
+        """Return the connections that still transfer the same request or reply, or are still idle.
 
-        The state is idle, or waiting for the client.
+        The values are the state at the first check and the present counters.
         """
         waiting: dict[Connection, tuple[Sighting, Counters]] = {}
         seen: dict[Connection, Sighting] = {}
@@ -313,7 +331,7 @@ class Watch:
         return counters.client_sent_last if self._transfers.incoming else counters.unsent > 0
 
     def _goes_on(self, before: Sighting, now: Counters, *, is_idle: bool) -> bool:
-        """Return whether the connection still transfers the same request or reply as before."""
+        """Return whether a connection still has the same request or reply, or is still idle."""
         then = before.counters
         if before.is_idle or is_idle:
             return before.is_idle and is_idle and self._moved(then) == self._moved(now)
@@ -342,7 +360,7 @@ class Watch:
                 yield peer
 
     def _speed(self, first: Sighting, counters: Counters, now: float) -> float:
-        """Return a connection's speed in bytes a second; slower connections are cut first."""
+        """Return a connection's speed in bytes a second since the first check."""
         moved = self._moved(counters) - self._moved(first.counters)
         if self._transfers.incoming and moved == 0:
             return QUIET_BYTES / max(counters.quiet_seconds, 0.001)
@@ -358,7 +376,7 @@ class Watch:
 
 
 def _shut_down(peer: Connection, port: int) -> bool:
-    """Shut down the connection of a peer; returns False if it no longer exists."""
+    """Shut down the connection of a peer; return False if it no longer exists."""
     for connected in connections_of({peer[0]}, port):
         with suppress(OSError):
             if connected.getpeername()[:2] == peer:
@@ -368,7 +386,7 @@ def _shut_down(peer: Connection, port: int) -> bool:
 
 
 def start(*directions: Transfers) -> None:
-    """Check transfers in a thread that ends with the process."""
+    """Start a thread that checks the transfers of each direction until the process ends."""
     watches = [Watch(each) for each in directions]
 
     def look_often() -> None:

@@ -1,4 +1,4 @@
-"""The URLs of all faces."""
+"""Defines the URLs of the API, the admin, the web pages and BOINC's protocols."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The WSGI application of the web server, with limits for slow clients."""
+"""Defines the WSGI application of the web server, with limits for slow clients."""
 
 from __future__ import annotations
 
@@ -51,7 +51,6 @@ slow_clients.start(BODIES, REPLIES)
 
 
 def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Answer one HTTP request."""
     if environ.get("CONTENT_LENGTH") or "HTTP_TRANSFER_ENCODING" in environ:
         environ["wsgi.input"] = slow_clients.Body(environ, BODIES)
     peer = environ.get("REMOTE_ADDR", "")

@@ -40,9 +40,10 @@ def _guard(**_signal: object) -> None:
 
 
 def _set_roles(using: str, apps: Apps = installed, **_signal: object) -> None:
-    """Set the permissions of each role's group as this release defines them.
+    """Give the group of each role the permissions that this release defines for the role.
 
-    Does nothing if the tables do not exist yet, for example after a migration of another app.
+    The function does nothing if the tables do not exist yet, for example after a migration of
+    another app.
     """
     from scheduler.people import roles  # noqa: PLC0415  models are complete only now
 

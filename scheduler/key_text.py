@@ -1,4 +1,4 @@
-"""Detects contents that a client could take for a public key [pure].
+"""Detects content that a client could take for a public key [pure].
 
 A client accepts a new code signing key if the old key's signature over the text of the new key is
 valid, and a file's signature is made in the same way (docs/signing.md).  So a signed file whose
@@ -20,11 +20,12 @@ _HEX: Final = re.compile(rb"[+-]?[0-9A-Fa-f]")
 
 
 def looks_like_key(start: bytes) -> bool:
-    r"""Return whether a content that begins with these bytes could be taken for a public key.
+    r"""Return whether content that begins with these bytes could be taken for a public key.
 
-    `start` is the first `START_NBYTES` bytes of the content, or all its bytes.  Clients read a key
-    with C's scanf.  The rule here matches more than any client accepts: a first word that begins
-    with an integer, and a next line that begins with a hex digit; both may have a sign.
+    `start` has the first `START_NBYTES` bytes of the content, or all its bytes if it is shorter.
+    Clients read a key with C's scanf.  The rule here matches more than any client accepts: the
+    first word begins with an integer, and the next line begins with a hex digit.  Both may have a
+    sign.
 
     >>> looks_like_key(b"1024\n00c0ffee\n.\n"), looks_like_key(b"#!/bin/sh\n")
     (True, False)

@@ -178,7 +178,7 @@ class Actor(IntEnum):
 
     @property
     def label(self) -> str:
-        """The name of the actor, equal to the name of its module."""
+        """The name of the actor in lower case, for display."""
         return self.name.lower()
 
 
@@ -407,14 +407,20 @@ def state_label(axis: Axis, code: int) -> str:
 
 
 def edges(axis: Axis) -> tuple[tuple[int, int], ...]:
-    """Return every legal (source, target) of an axis, sorted, without creations."""
+    """Return the pairs (source, target) of an axis's legal moves, sorted.
+
+    Moves that create a row are not included.
+    """
     return tuple(
         sorted({(m.source, m.target) for m in MOVES if m.axis is axis and not _is_creation(m)})
     )
 
 
 def sources(axis: Axis, target: int, by: Actor | None = None) -> tuple[int, ...]:
-    """Return the states from which `target` may be reached (by actor `by`, if given), sorted."""
+    """Return the states from which a legal move leads to `target`, sorted.
+
+    With `by`, only moves of this actor are considered.  Moves that create a row are not included.
+    """
     states = {
         m.source
         for m in MOVES
@@ -429,7 +435,7 @@ def next_moves(axis: Axis, source: int) -> tuple[Move, ...]:
 
 
 def check(move: Move) -> None:
-    """Raise `IllegalMove` if the law does not contain exactly this move."""
+    """Raise `IllegalMove` if the law does not contain this move, with this reason and actor."""
     if move not in _LAW:
         msg = f"The law does not contain the move {move}."
         raise IllegalMove(msg)
@@ -443,7 +449,7 @@ _LAW = frozenset(MOVES)
 
 
 def _faults(moves: Iterable[Move]) -> list[str]:
-    """Return the faults of a table of moves; at import, faults of `MOVES` raise an exception."""
+    """Return sentences that describe the faults of a table of moves."""
     moves = tuple(moves)
     faults = [f"{m} is listed twice" for m in set(moves) if moves.count(m) > 1]
     owners: dict[tuple[Axis, int, int, Because], set[Actor]] = defaultdict(set)

@@ -1,6 +1,6 @@
 """Creates, rotates and uses the project's keys; no other module reads a key file.
 
-Under ``settings.KEYS_DIR``, a folder for the owner only::
+The keys are in the folder ``settings.KEYS_DIR``, which only its owner can read::
 
     code_sign_private, code_sign_public          RSA 1024 in BOINC's text format (PROTOCOL 4.1)
     code_sign_private.<n>, code_sign_public.<n>  earlier pairs, which sign the current public key
@@ -10,7 +10,7 @@ Under ``settings.KEYS_DIR``, a folder for the owner only::
     account_seal_key                             Fernet keys, one a line, newest first
 
 With `ONLINE_SIGNING` off, the private halves are on another machine (docs/signing.md).  Clients
-accept any signed text as a new key.  So `sign` takes a content, which it checks, and not a digest.
+accept any signed text as a new key.  So `sign` takes content, which it checks, and not a digest.
 A changed key file is read again, so that processes need no restart after a rotation.
 """
 
@@ -62,7 +62,7 @@ class KeyMissing(Exception):
 
 
 class BadKey(ValueError):
-    """A text is not a key, or an encrypted text cannot be decrypted with the project's keys."""
+    """A key is damaged, or an account key cannot be decrypted. Hint: see the message."""
 
 
 class KeyShaped(ValueError):
@@ -70,7 +70,7 @@ class KeyShaped(ValueError):
 
 
 class BadRotation(ValueError):
-    """A new key or the signature over it cannot be installed. Hint: the message has the reason."""
+    """A signature over a new key is not by a key of this project. Hint: see the message."""
 
 
 class Grant(enum.Enum):
@@ -113,13 +113,13 @@ class NewCodeSignKey:
         self._private = _new_private_key()
 
     def sign(self, content: bytes | BinaryIO) -> str:
-        """Return the signature over a content by the new key; raises KeyShaped."""
+        """Return the signature over content by the new key; raises KeyShaped."""
         return _sign(_signable_md5(content), self._private)
 
     def install(self, *, revoke: bool = False) -> None:
-        """Install the pair; the current pair is kept to sign the rotation (PROTOCOL 4.4).
+        """Install the pair, and keep the current pair to sign the rotation (PROTOCOL 4.4).
 
-        With `revoke`, the earlier private keys sign the new public key and are then deleted.
+        With `revoke`, each earlier private key signs the new public key and is then deleted.
         """
         with _key_folder_locked() as folder:
             _set_aside(folder)
@@ -134,10 +134,10 @@ def install_code_sign_key(
 ) -> None:
     """Install a public key whose private half is on another machine.
 
-    `rotation_signatures` are signatures of the stripped new key by earlier keys; clients that have
-    such an earlier key accept the new key.  With `revoke`, each earlier private key in the keys
-    folder signs the new key and is then deleted.  Raises BadKey for a text that is not a public
-    key, and BadRotation for a signature that no earlier key has made.
+    `rotation_signatures` are signatures over the stripped new key by the current key or earlier
+    keys.  Clients that have the key of such a signature accept the new key.  With `revoke`, each
+    earlier private key in the keys folder signs the new key and is then deleted.  Raises BadKey if
+    `public_text` is not a public key, and BadRotation for a signature by any other key.
     """
     new = _public_text(_parse_public(public_text))
     with _key_folder_locked() as folder:
@@ -212,7 +212,7 @@ def private_code_sign_key_is_here() -> bool:
 
 
 def rotate_upload_grant_key(*, revoke: bool = False) -> None:
-    """Use a new key for upload grants from now on; earlier keys stay valid unless `revoke`."""
+    """Create the key for new upload grants; with `revoke`, earlier grants become invalid."""
     with _key_folder_locked() as folder:
         path, revoked = folder / "upload_grant_keys", folder / "upload_grant_keys.revoked"
         earlier = path.read_text()
@@ -276,7 +276,10 @@ def hex_block(data: bytes) -> str:
 
 
 def read_hex_block(text: str) -> bytes:
-    """Return the bytes of a hex block: spaces are skipped, other characters end it, as in BOINC."""
+    """Return the bytes of a hex block, in BOINC's format.
+
+    White space is skipped.  The block ends at the first character that is not a hex digit.
+    """
     digits = []
     for character in text:
         if character in _HEX_DIGITS:
@@ -333,16 +336,16 @@ def code_sign_key_text() -> str:
 
 
 def sign(content: bytes | BinaryIO) -> str:
-    """Return the signature over a content in the format of ``<file_signature>``.
+    """Return the signature over content, in the format of ``<file_signature>``.
 
-    An open file is read from its current position.  Raises KeyShaped for a content that clients
-    could take for a public key, and KeyMissing if the private key is on another machine.
+    An open file is read from its current position.  Raises KeyShaped for content that clients could
+    take for a public key, and KeyMissing if the keys folder has no private key.
     """
     return _sign(_signable_md5(content), _load("code_sign_private", _parse_private))
 
 
 def refuse_key_shaped(start: bytes, name: str = "The content") -> None:
-    """Raise KeyShaped if clients could take a content that begins with `start` for a public key."""
+    """Raise KeyShaped if clients could take content that begins with `start` for a public key."""
     if looks_like_key(start):
         raise KeyShaped(
             f"{name} could be taken for a public key by a client: a signature over it would "
@@ -362,9 +365,9 @@ def _signable_md5(content: bytes | BinaryIO) -> str:
 
 
 def verify(md5_hex: str, signature: str, public_text: str) -> bool:
-    """Return whether this public key verifies a signature over content with this MD5.
+    """Return whether a signature over content with this MD5 is by this public key.
 
-    Raises BadKey if the text is not a public key.
+    Raises BadKey if `public_text` is not a public key.
     """
     key = _parse_public(public_text)
     value = int.from_bytes(read_hex_block(signature), "big")
@@ -372,9 +375,10 @@ def verify(md5_hex: str, signature: str, public_text: str) -> bool:
 
 
 def rotation_signature(old_public_text: str) -> str | None:
-    """Return the signature by an old key over the current public key, or None if not available.
+    """Return the signature by a client's old key over the current public key.
 
-    The signature is over the stripped text; clients refuse every other form (PROTOCOL 4.4).
+    Returns None if the project does not have the old key, or no signature by it.  The signature is
+    over the stripped text, because clients refuse every other form (PROTOCOL 4.4).
     """
     wanted = "".join(old_public_text.split()).lower()
     digest = _md5(code_sign_key_text())
@@ -387,8 +391,8 @@ def rotation_signature(old_public_text: str) -> str | None:
 def _rotation_by(public: Path, digest: str) -> str | None:
     """Return the signature by an earlier key over the current public key, or None.
 
-    A stored signature is used if it is valid; otherwise the earlier private key signs, if it is in
-    the keys folder.
+    A stored signature is returned if it is valid.  Otherwise the earlier private key signs, if it
+    is in the keys folder.
     """
     with contextlib.suppress(KeyMissing):
         signature = _load(f"code_sign_rotation{public.suffix}", _stripped)
@@ -439,13 +443,16 @@ def upload_grant(name: str, max_nbytes: int) -> str:
 
 
 def upload_granter() -> Callable[[str, int], str]:
-    """Return a function like `upload_grant` that looks up the current key only once."""
+    """Return a function that works like `upload_grant`, but always uses the current key."""
     key_id, secret = next(iter(_grant_keys().items()))
     return lambda name, max_nbytes: hex_block(key_id + _mac(secret, name, max_nbytes))
 
 
 def check_upload_grant(name: str, max_nbytes: int, grant: str) -> Grant:
-    """Return the verdict on a client's upload grant, by the current and all earlier keys."""
+    """Return the verdict on a client's upload grant for a file of this name and maximum size.
+
+    Grants by the current key, and by earlier keys that are not revoked, are good.
+    """
     try:
         grant_bytes = bytes.fromhex("".join(grant.split()).rstrip("."))
     except ValueError:
@@ -493,12 +500,12 @@ def _parse_grant_keys(text: str) -> dict[bytes, bytes]:
 
 
 def seal(key: str) -> bytes:
-    """Encrypt an account key for the database."""
+    """Return an account key encrypted for the database."""
     return _load("account_seal_key", _parse_seal_keys).encrypt(key.encode())
 
 
 def unseal(sealed: bytes) -> str:
-    """Decrypt an account key; raises BadKey if it was not sealed with one of the project's keys."""
+    """Return a decrypted account key; raises BadKey if the project lacks the key that sealed it."""
     try:
         return _load("account_seal_key", _parse_seal_keys).decrypt(bytes(sealed)).decode()
     except InvalidToken:

@@ -1,9 +1,10 @@
 """Wakes daemons: a datagram to a daemon's socket signals that it may have work.
 
 Each daemon process binds a Unix datagram socket, its bell, in ``VAR_DIR/run/bells``.  A process
-that commits work for a daemon rings all bells of that daemon on this machine.  A ring is only a
-hint: it may be lost, late or spurious, and daemons poll as well.  So ringing does not block and
-raises no errors: a daemon with unread datagrams wakes up anyway, and without a bell no daemon runs.
+that commits work for a daemon rings all bells of that daemon on this machine, that is, sends them a
+datagram.  A ring is only a hint: it may be lost, late or spurious, and daemons poll as well.
+Therefore ringing never blocks and raises no errors.  A daemon with unread datagrams wakes up
+anyway, and if there is no bell, no daemon is running.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Bell:
 
 
 class _Ringer:
-    """The socket of this process for ringing, and its cache of bell names; thread-safe."""
+    """Rings bells with a socket of this process, and caches the names of bells; thread-safe."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None

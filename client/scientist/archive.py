@@ -1,4 +1,4 @@
-"""Reads the stream of a batch's outputs: the files, then their manifest."""
+"""Reads a batch's outputs as a stream of files, which ends with their manifest."""
 
 from __future__ import annotations
 
@@ -23,13 +23,16 @@ _RETRY_HINT = "try again; workunits that arrived completely are kept."
 
 
 class Content:
-    """The bytes of one file in the stream.  `read` raises Unreachable if the stream breaks off."""
+    """The bytes of one file in the stream."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
     def read(self, nbytes: int = -1) -> bytes:
-        """Read up to `nbytes` bytes, or all."""
+        """Return up to `nbytes` bytes, or all remaining bytes if `nbytes` is negative.
+
+        Raises Unreachable if the stream breaks off.
+        """
         try:
             return self._file.read(nbytes)
         except (tarfile.TarError, EOFError) as error:
@@ -48,13 +51,13 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The end of the stream; its `value` is the `since` of the next request."""
+    """The last item of a stream.  `value` is the `since` parameter of the next request."""
 
     value: str
 
 
 class _Pipe(io.RawIOBase):
-    """A readable file over the chunks of an HTTP answer."""
+    """A binary file that reads the chunks of an HTTP response."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._rest = chunks, memoryview(b"")
@@ -88,11 +91,11 @@ Piece = Member | models.ManifestEntry | Cursor
 def outputs(
     transport: Transport, batch: int, since: str | None, workunit: str | None = None
 ) -> Iterator[Piece]:
-    """Stream a batch's outputs since a cursor: files, then the manifest, then a cursor.
+    """Yield the files of a batch, then the entries of their manifest, then a new cursor.
 
-    With `workunit`, the stream has only the outputs of the workunit with this name.  Raises
-    Unreachable if the stream breaks off, Damaged if a member is not a regular file or has an unsafe
-    name.
+    `since` is the cursor of an earlier stream; None selects all outputs.  `workunit` is the name of
+    a workunit, to which the stream is limited.  Raises Unreachable if the stream breaks off, and
+    Damaged if a member is not a regular file or has an unsafe name.
     """
     params = {"format": "tar", "since": since, "workunit": workunit}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
@@ -113,7 +116,11 @@ def outputs(
 
 
 def manifest(transport: Transport, batch: int, since: str | None) -> Iterator[Piece]:
-    """Stream only the manifest and a cursor.  Raises Unreachable if the stream breaks off."""
+    """Yield the entries of a batch's manifest, then a new cursor.
+
+    `since` is the cursor of an earlier stream; None selects all entries.  Raises Unreachable if the
+    stream breaks off.
+    """
     params = {"format": "ndjson", "since": since}
     with transport.stream(f"batches/{batch}/outputs", params) as answer:
         pipe = io.BufferedReader(_Pipe(answer.iter_bytes()), _CHUNK_BYTES)
@@ -138,7 +145,8 @@ def _member(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Member:
 def path_of(output: models.Output) -> str:
     """Return the path of an output in its workunit's folder.
 
-    The path is the member name in the archive, because not every open_name is a valid member name.
+    The path is the output's name in the archive, without the workunit's folder.  It can differ from
+    the open_name, because not every open_name is a valid file name.
     """
     return output.member.partition("/")[2] or member_name(output.open_name)
 
@@ -164,7 +172,10 @@ def _manifest(file: IO[bytes]) -> Iterator[Piece]:
 
 
 def stderr_of(transport: Transport, workunit: int) -> str:
-    """Return the stderr of a workunit's results, each after the result's name, the newest last."""
+    """Return the stderr of a workunit's results as one text, the newest result last.
+
+    A line with the result's name precedes its stderr.  Results with an empty stderr are omitted.
+    """
     parts = []
     for row in transport.pages("results", {"workunit": workunit}):
         result = transport.get(f"results/{row['id']}")

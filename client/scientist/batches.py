@@ -1,4 +1,4 @@
-"""A batch: its progress, outputs, retry, cancellation and retirement."""
+"""The Batch class, with methods to watch, fetch, retry, abort and retire a batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from scientist.placing import Layout
 from scientist.transport import Transport
 from scientist.words import count
 
-#: Seconds between two polls of a batch; while it does not change, up to five times as many.
+#: Seconds between two polls of a batch.  While the batch does not change, the time between polls
+#: grows to five times this value.
 INTERVAL = 2.0
 _MAX_INTERVAL_FACTOR = 5
 #: Seconds between two requests for the troubles of a batch that does not change.
@@ -25,7 +26,10 @@ _TROUBLES_INTERVAL_SECONDS = 30.0
 
 
 class Batch:
-    """A batch.  `info` is a local copy of its fields; most methods send requests to the project."""
+    """A batch of a project.
+
+    `info` is a local copy of the batch's fields.  Most methods send requests to the project.
+    """
 
     def __init__(self, transport: Transport, info: models.BatchInfo) -> None:
         self._transport = transport
@@ -47,7 +51,7 @@ class Batch:
         return f"batches/{self.info.id}"
 
     def refresh(self) -> models.BatchInfo:
-        """Fetch the batch from the project; store it in `info` and return it."""
+        """Fetch the fields of the batch from the project, store them in `info` and return them."""
         self.info = models.read(models.BatchInfo, self._transport.get(self._path))
         return self.info
 
@@ -58,7 +62,7 @@ class Batch:
     def troubles(self) -> models.Troubles:
         """Fetch and return the errors of the batch and the reasons for its delays.
 
-        If the server is too old to have this endpoint, the Troubles are empty.
+        If the project answers 404, as a server without this endpoint does, the Troubles are empty.
         """
         try:
             return models.read(models.Troubles, self._transport.get(f"{self._path}/troubles"))
@@ -70,8 +74,9 @@ class Batch:
     ) -> Iterator[models.Progress]:
         """Yield the progress of the batch now and at each change, until the batch is complete.
 
-        `interval` is the time between polls in seconds.  It grows up to fivefold while the progress
-        does not change.
+        `interval` is the time between polls in seconds; while the progress does not change, the
+        time grows to five times this value.  The progress is also yielded after an outage.  Raises
+        the same errors as `snapshots`.
         """
         for snapshot in self.snapshots(interval, sleep=sleep, with_troubles=False):
             if snapshot.has_changed and snapshot.unreachable_since is None:
@@ -86,9 +91,11 @@ class Batch:
     ) -> Iterator[models.Snapshot]:
         """Yield a snapshot after every poll until the batch is complete.
 
-        While the project is unreachable, a snapshot repeats the last progress.  Raises Unreachable
-        or ServerFault if the first request fails, or if the outage lasts longer than the
-        transport's `patience` in seconds.
+        If `with_troubles` is set, the troubles are requested at each change and every 30 seconds.
+        `sleep` is called with the seconds to pause before the next poll.  While the project is
+        unreachable, a snapshot repeats the last progress.  Raises Unreachable or ServerFault if the
+        first request fails, or if an outage lasts longer than the transport's `patience` in
+        seconds.
         """
         etag, pause = "", interval
         snapshot: models.Snapshot | None = None
@@ -129,7 +136,8 @@ class Batch:
     def wait(self, timeout: float | None = None, interval: float = INTERVAL) -> models.Progress:
         """Wait until the batch is complete; return its progress.
 
-        Raises TimeoutError after `timeout` seconds, BatchFailed if workunits failed.
+        Raises TimeoutError if the batch is not complete after `timeout` seconds, and BatchFailed if
+        workunits failed.
         """
         began = time.monotonic()
 
@@ -146,12 +154,12 @@ class Batch:
         return last
 
     def workunits(self, *, status: str | None = None) -> Iterator[models.WorkunitInfo]:
-        """Yield the workunits of the batch; `status` selects workunits with this status."""
+        """Yield the workunits of the batch that have this status, or all if `status` is None."""
         rows = self._transport.pages("workunits", {"batch": self.id, "status": status})
         return (models.read(models.WorkunitInfo, row) for row in rows)
 
     def results(self, *, state: str | None = None) -> Iterator[models.ResultInfo]:
-        """Yield the results of the batch; `state` selects results in this state."""
+        """Yield the results of the batch that are in this state, or all if `state` is None."""
         rows = self._transport.pages("results", {"batch": self.id, "state": state})
         return (models.read(models.ResultInfo, row) for row in rows)
 
@@ -161,15 +169,16 @@ class Batch:
         """Download the outputs of done workunits as ``folder/<workunit>/<open_name>``.
 
         Workunits that an earlier fetch placed are skipped.  A workunit is placed when all its files
-        have the digests that the project declared.  `flat` writes ``folder/<workunit>.<ext>``,
-        `follow` continues until the batch is complete, `failed` adds the stderr of failed
-        workunits.  Raises Damaged, PlaceTaken, ProblemError.
+        have the digests that the project declared.  With `flat`, the files are written as
+        ``folder/<workunit>.<ext>``.  With `follow`, the download continues until the batch is
+        complete.  With `failed`, the stderr of failed workunits is downloaded, too.  Raises
+        Damaged, PlaceTaken, UnwritableFolder, Unreachable and ProblemError.
         """
         layout = Layout(Path(folder), flat=flat, failed=failed)
         return fetch(self._transport, self.info, layout, follow=follow)
 
     def retry_failed(self, names: Sequence[str] | None = None) -> models.RetrySummary:
-        """Submit the failed workunits of the batch again, or the workunits in `names`.
+        """Submit all failed workunits of the batch again, or only the workunits in `names`.
 
         A cancelled workunit is submitted again only if `names` contains it.
         """
@@ -177,12 +186,19 @@ class Batch:
         return models.read(models.RetrySummary, self._transport.post(f"{self._path}/retry", body))
 
     def abort(self, reason: str = "") -> dict[str, Any]:
-        """Cancel the unfinished workunits of the batch; return the JSON answer with the counts."""
+        """Cancel the unfinished workunits of the batch.
+
+        Returns the JSON answer: the numbers of workunits that this request cancelled (`cancelled`),
+        that were cancelled earlier (`already`) and that were finished (`finished`).
+        """
         body = {"reason": reason} if reason else {}
         return dict(self._transport.post(f"{self._path}/abort", body) or {})
 
     def retire(self) -> dict[str, Any]:
-        """Allow the project to delete the outputs and rows of the batch."""
+        """Allow the project to delete the outputs and rows of the batch.
+
+        Returns the JSON answer: `let_go` is the number of workunits whose files may be deleted.
+        """
         return dict(self._transport.post(f"{self._path}/retire") or {})
 
     def update(
@@ -193,7 +209,10 @@ class Batch:
         accelerate: bool | None = None,
         accelerate_tail: bool | None = None,
     ) -> models.BatchInfo:
-        """Change attributes of the batch; None leaves an attribute unchanged."""
+        """Change attributes of the batch; store the new fields in `info` and return them.
+
+        An attribute is left unchanged if its argument is None.
+        """
         changes: dict[str, Any] = {"expire_at": expire_at, "meta": meta}
         changes |= {"accelerate": accelerate, "accelerate_tail": accelerate_tail}
         answer = self._transport.patch(self._path, fields_of(changes))
@@ -204,7 +223,7 @@ class Batch:
 def _unreachable(
     snapshot: models.Snapshot, error: ScientistError, patience: float
 ) -> models.Snapshot:
-    """Return the snapshot marked as unreachable.
+    """Return a copy of the snapshot with `unreachable_since` set.
 
     Raises `error` if the project has been unreachable for more than `patience` seconds.
     """
@@ -217,7 +236,7 @@ def _unreachable(
 
 
 def read_progress(answer: Any) -> models.Progress:  # noqa: ANN401  any JSON
-    """Return the progress in a JSON answer; its counts may be in a nested `progress` object."""
+    """Read the progress from a JSON answer, which may have the counts in an object `progress`."""
     counts = answer.get("progress") if isinstance(answer, dict) else None
     progress = {**answer, **counts} if isinstance(counts, dict) else answer
     return models.read(models.Progress, progress)

@@ -108,7 +108,7 @@ def _describe_common(
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse a command line; options may be before, between and after the positional arguments.
 
-    Plain argparse ends a list of names at the first option.
+    argparse itself accepts no more names after an option that follows the first names.
     """
     top = parser()
     if not (sys.argv[1:] if arguments is None else arguments):

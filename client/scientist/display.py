@@ -38,13 +38,13 @@ STYLES = {
 #: Statuses of workunits without a result on a host; they are drawn as a line instead of a bar.
 _FAINT = {"unsent", "waiting"}
 _WIDTH = 44
-#: The cause of waits for results that hosts are computing.
+#: The `cause` of a Wait for results that hosts are computing.
 _COMPUTING = "computing"
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 def status_text(status: str) -> str:
-    """Return a status as words: `in_progress` is "in progress"."""
+    """Return a status as words; for example, `in_progress` becomes "in progress"."""
     return status.replace("_", " ")
 
 
@@ -54,7 +54,7 @@ def styled_status(status: str) -> Text:
 
 
 def key_value_table(rows: Mapping[str, RenderableType | None]) -> Table:
-    """Return a table with a name and its value per line; None and empty values are left out."""
+    """Return a table with a name and its value in each line, without None and empty values."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
@@ -68,7 +68,7 @@ def key_value_table(rows: Mapping[str, RenderableType | None]) -> Table:
 
 
 def stacked_bar(figures: BatchProgress, width: int = _WIDTH) -> Text:
-    """Return a bar of all workunits by status; each nonzero status has at least one cell."""
+    """Return a bar with a part of at least one cell for each status that has workunits."""
     parts = {name: getattr(figures, name) for name in STYLES if getattr(figures, name)}
     total = max(figures.total, 1)
     cells = {name: max(1, round(number * width / total)) for name, number in parts.items()}
@@ -94,7 +94,7 @@ def _share(number: int, total: int, style: str, *, faint: bool, width: int = 24)
 def batch_panel(
     batch: BatchInfo, figures: BatchProgress, now: datetime, waits: Sequence[Wait] = ()
 ) -> Group:
-    """Return the panel of a batch: bars of its workunits, the rate, the time left and the waits."""
+    """Return the panel of a batch, with its bars, its rate, the time left and its waits."""
     head = Text.assemble(
         (batch.name, "bold"), ("  ·  ", "dim"), batch.app, ("  ·  ", "dim"), f"batch {batch.id}"
     )
@@ -120,7 +120,7 @@ def batch_panel(
 
 
 def _percent(figures: BatchProgress) -> int:
-    """Return the percentage of finished workunits; 100 only if all are finished."""
+    """Return the percentage of finished workunits, which is 100 only if all are finished."""
     if figures.is_complete:
         return 100
     return min(99, int(100 * figures.finished / max(figures.total, 1)))
@@ -151,7 +151,7 @@ def _outlook(figures: BatchProgress, now: datetime, waits: Sequence[Wait]) -> Te
 
 
 def progress_line(batch: BatchInfo, figures: BatchProgress, now: datetime) -> str:
-    """Return the progress of a batch as one line, with the time of day."""
+    """Return a line with the time of day and the progress of a batch."""
     shown = [name for name in STYLES if getattr(figures, name) or name in {"done", "failed"}]
     parts = [f"{_percent(figures)} %"]
     parts += [f"{count(getattr(figures, name))} {status_text(name)}" for name in shown]
@@ -163,7 +163,10 @@ def progress_line(batch: BatchInfo, figures: BatchProgress, now: datetime) -> st
 
 
 class BatchDisplay:
-    """Shows a batch: redraws a panel if `live`, else prints a line for each change."""
+    """Shows the progress of a batch.
+
+    If `live` is set, a panel is redrawn; otherwise, a line is printed for each change.
+    """
 
     def __init__(self, console: Console, batch: BatchInfo, *, live: bool) -> None:
         self._console, self._batch = console, batch
@@ -181,7 +184,7 @@ class BatchDisplay:
             self._live.stop()
 
     def show(self, snapshot: Snapshot, now: datetime) -> None:
-        """Draw a snapshot, or print lines for its changes."""
+        """Redraw the panel, or print a line for each change since the previous snapshot."""
         outage = _outage(snapshot)
         if self._live is not None:
             waits = snapshot.troubles.waits
@@ -202,7 +205,7 @@ class BatchDisplay:
             print("\n".join(lines), flush=True)
 
     def _new_waits(self, snapshot: Snapshot) -> list[str]:
-        """Return the sentences of waits whose cause is new since the previous snapshot."""
+        """Return the sentences of waits whose cause the previous snapshot did not have."""
         waits = () if snapshot.progress.is_complete else snapshot.troubles.waits
         # The progress line already shows the number of workunits that are being computed.
         waits = tuple(wait for wait in waits if wait.cause != _COMPUTING)
@@ -221,7 +224,10 @@ def _outage(snapshot: Snapshot) -> str:
 
 
 class TransferBars:
-    """Progress bars for reading, hashing, uploading and sending; draws nothing if not `live`."""
+    """The progress bars of an upload or a download, with a bar for each activity.
+
+    Nothing is drawn unless `live` is set.
+    """
 
     def __init__(self, console: Console, *, live: bool) -> None:
         self._progress = Progress(
@@ -246,7 +252,7 @@ class TransferBars:
             self._progress.stop()
 
     def update(self, activity: str, done: int, total: int | None) -> None:
-        """Update the bar of an activity, at most 20 times a second."""
+        """Update the bar of an activity, at most 20 times a second until the activity ends."""
         if self._progress.disable:
             return
         now = time.monotonic()
@@ -260,10 +266,10 @@ class TransferBars:
 
 
 class _Amount(DownloadColumn):
-    """A column with bytes, or with workunits for the activities that count workunits."""
+    """A column with an amount in bytes, or in workunits if the activity counts workunits."""
 
     def render(self, task: object) -> Text:
-        """Return the amount done and the total."""
+        """Return the amount done and the total, or only the amount if the total is unknown."""
         if getattr(task, "total", None) is None:
             return Text(nbytes(getattr(task, "completed", 0.0)), style="progress.download")
         described = getattr(task, "description", "")

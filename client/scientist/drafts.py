@@ -18,11 +18,11 @@ from scientist.uploads import OnProgress
 
 
 class DraftBatch:
-    """A batch that is being built.
+    """A batch to which workunits are added in a `with` block.
 
-    The batch is submitted at the end of the `with` block.  If the block raises an error, no further
-    request is sent.  If parts of a large batch were sent before the error, the batch is aborted,
-    unless it has workunits of other submissions.
+    The batch is submitted at the end of the block.  If the block raises an error, no more workunits
+    are sent.  If parts of a large batch were sent before the error, the batch is aborted, unless it
+    has workunits of other submissions.
     """
 
     def __init__(
@@ -61,16 +61,20 @@ class DraftBatch:
             self._submission.close()
 
     def submit(self, item: Input, **fields: Any) -> WorkunitFuture:
-        """Add a workunit; return its future.  `fields` override the defaults of the batch."""
+        """Add a workunit; return its future.
+
+        `fields` override the fields of the input and the defaults of the batch; a `meta` is merged
+        with the `meta` of the input.
+        """
         return self.futures[self._add(item, fields)]
 
     def submit_all(self, inputs: Iterable[Input]) -> None:
-        """Add a workunit per input; their futures are in `futures`."""
+        """Add a workunit for each input, and its future to `futures`."""
         for item in inputs:
             self._add(item, {})
 
     def add(self, work: Work) -> None:
-        """Add a workunit that `work_of` returned."""
+        """Add a workunit that is already converted to a `Work`."""
         self.futures.add(self._submission.add(work))
 
     def _add(self, item: Input, fields: Mapping[str, Any]) -> int:
@@ -97,7 +101,7 @@ class DraftBatch:
 
     @property
     def batch(self) -> Batch:
-        """The submitted batch.  Raises UsageError before it is submitted."""
+        """The submitted batch.  Raises UsageError before the submission."""
         if self.futures.batch is None:
             raise UsageError("The batch is not submitted yet.", "leave the with block first.")
         return Batch(self._transport, self.futures.batch)

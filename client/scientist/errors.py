@@ -10,7 +10,10 @@ _MAX_SHOWN_ERRORS = 10
 
 
 class ScientistError(Exception):
-    """The base class of all errors: `sentence` describes the error, `hint` the remedy."""
+    """The base class of all errors.
+
+    `sentence` describes the error.  `hint` describes the remedy; it may be empty.
+    """
 
     #: Exit code of the command line.
     exit_code: ClassVar[int] = 1
@@ -20,41 +23,48 @@ class ScientistError(Exception):
         super().__init__(f"{sentence}\nHint: {hint}" if hint else sentence)
 
     def as_json(self) -> dict[str, Any]:
-        """Return the error as a JSON object."""
+        """Return the error in the form of the command's JSON output."""
         error: dict[str, Any] = {"error": type(self).__name__, "detail": self.sentence}
         return error | ({"hint": self.hint} if self.hint else {})
 
 
 class UsageError(ScientistError):
-    """The arguments are invalid; nothing was done."""
+    """An argument, an option or an input is invalid."""
 
     exit_code = 2
 
 
 class Unreachable(ScientistError):
-    """The connection failed or broke, or the answer does not come from a Manyhands project."""
+    """The connection failed or broke off, or the answer is not from a Manyhands project."""
 
     exit_code = 3
 
 
 class Interrupted(ScientistError):
-    """The user interrupted a submission with Ctrl-C; the message states the outcome."""
+    """The user interrupted a submission with Ctrl-C.  `sentence` describes the outcome."""
 
     exit_code = 130
 
 
 class NotLoggedIn(ScientistError):
-    """No token is available, or the project no longer accepts it."""
+    """There is no login, address or token, or the project refused the token."""
 
     exit_code = 7
 
 
 class Damaged(ScientistError):
-    """A download does not have the declared size or digest, or is not a regular file."""
+    """A download cannot be used.
+
+    The file does not have the declared size or digest, is not a regular file, or was lost by the
+    project.
+    """
 
 
 class UnsafeName(Damaged):
-    """A file name in an archive points outside the target folder; the file was not written."""
+    """A name in an archive is not safe, for example because it leaves the target folder.
+
+    The file with this name was not written.
+    """
 
 
 class PlaceTaken(ScientistError):
@@ -85,7 +95,7 @@ class WorkunitFailed(ScientistError):
 
 
 class ProblemError(ScientistError):
-    """The project refused the request.  `errors` lists the faults as the API sent them."""
+    """The project answered a request with an error.  `errors` has the faults that the API sent."""
 
     exit_code = 4
 
@@ -107,7 +117,7 @@ class ProblemError(ScientistError):
         self.detail, self.hint = detail, hint
 
     def as_json(self) -> dict[str, Any]:
-        """Return the API's problem document with the name of the exception."""
+        """Return the fields of the API's problem document and the name of the exception."""
         error = {"error": type(self).__name__, "status": self.status, "code": self.code}
         error |= {"detail": self.detail, "hint": self.hint}
         return error | ({"errors": [dict(fault) for fault in self.errors]} if self.errors else {})
@@ -141,11 +151,14 @@ class Conflict(ProblemError):
 
 
 class Invalid(ProblemError):
-    """The request is invalid; `errors` lists the faults (400, 413, 415, 422)."""
+    """The request is invalid (400, 413, 415, 422).  `errors` has the faults."""
 
 
 class QuotaError(ProblemError):
-    """A quota (unfinished work, kept files) or the request rate is exceeded (429)."""
+    """A quota or the limit of the request rate is exceeded (429).
+
+    The quotas limit the unfinished work and the size of kept files.
+    """
 
 
 class ServerFault(ProblemError):

@@ -3,8 +3,8 @@
 Theory of operation.  The manifest is requested first; it has the size and digest of each file.
 Then the files are streamed.  The files of a workunit are collected in ``.scientist/``, renamed into
 place when all digests match, and recorded in the folder's own manifest, which a later run reads.
-The cursor is saved when all workunits before it are in place.  Therefore a run after an interrupted
-one repeats only incomplete transfers, and a workunit is never partly in place.
+The cursor is saved when all workunits before it are in place.  Therefore, a run after an
+interrupted run begins at the saved cursor, and keeps the workunits that were recorded.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from scientist.transport import Transport
 from scientist.words import count
 
 _MAX_TRIES = 4
-#: At most this many missing workunits are requested one by one; this is done if a stream would
-#: repeat more workunits than are missing.
+#: Up to this number of missing workunits are requested one by one, if a stream of all workunits
+#: would repeat more workunits than are missing.
 _MAX_SINGLE_REQUESTS = 50
 _FOLLOW_SECONDS = 3.0
 #: The maximum number of workunits that an error message names.
@@ -33,16 +33,17 @@ OnProgress = Callable[[int, int, int, int], None]
 
 
 def ignore_progress(workunits: int, of: int, nbytes: int, of_nbytes: int) -> None:
-    """Do nothing; the default progress callback."""
+    """Default progress callback, which does nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchSummary:
     """The outcome of a fetch.
 
-    `brought` and `nbytes` count the workunits and bytes that this fetch received, `already` counts
-    the workunits that an earlier fetch placed.  `failed` has the names of failed workunits, `lost`
-    the names of workunits whose outputs the project no longer has.
+    `brought` is the number of workunits that this fetch placed, and `nbytes` the number of bytes
+    that it received.  `already` is the number of workunits that earlier fetches placed.  `failed`
+    has the names of failed workunits.  `lost` has the names of workunits whose outputs the project
+    no longer has.  `is_complete` is True if the batch was complete.
     """
 
     brought: int = 0
@@ -54,7 +55,7 @@ class FetchSummary:
 
 
 class _Run:
-    """One pass of a fetch: reads the manifest, then the files, then saves the cursor."""
+    """One pass of a fetch, which reads the manifest and the files and saves the cursor."""
 
     def __init__(
         self, transport: Transport, store: Store, batch: int, on_progress: OnProgress
@@ -72,7 +73,8 @@ class _Run:
     def once(self) -> None:
         """Fetch all outputs since the saved cursor.
 
-        Raises Unreachable if the stream breaks off.
+        Workunits with damaged files are added to `damaged`.  Raises Unreachable if the stream
+        breaks off.
         """
         since = self._store.cursor
         cursor = self._read(archive.manifest(self._transport, self._batch, since))
@@ -94,7 +96,7 @@ class _Run:
             self._store.save_cursor(cursor)
 
     def _read(self, stream: Iterator[archive.Piece]) -> str:
-        """Process a stream; return the cursor at its end."""
+        """Process the items of a stream, and return the cursor at its end."""
         cursor = ""
         for item in stream:
             match item:
@@ -135,8 +137,8 @@ class _Run:
     def _settle(self, name: str, *, last: bool = False) -> None:
         """Place a workunit whose files have all arrived, or record it as damaged or lost.
 
-        Does nothing if files are missing, unless `last` is set: at the end of the stream, a
-        workunit with missing files is damaged.
+        If files are missing, this method does nothing, unless `last` is set.  At the end of the
+        stream, `last` is set, and a workunit with missing files is recorded as damaged.
         """
         entry, files = self._expected.get(name), self._arrived.get(name, {})
         if entry is None or not (last or len(files) >= len(entry.outputs)):
@@ -212,7 +214,7 @@ def fetch(
 def _run_with_retries(
     transport: Transport, store: Store, batch: int, on_progress: OnProgress
 ) -> _Run:
-    """Run one pass; repeat it if the stream breaks off or files are damaged.
+    """Run a pass, and repeat it if the stream breaks off or files are damaged.
 
     Returns the last pass; its `brought` and `nbytes` are the totals of all passes.  Raises
     Unreachable or Damaged if the last attempt fails.

@@ -28,8 +28,8 @@ from scientist.transport import Transport
 
 log = logging.getLogger("scientist")
 
-#: The outputs of a workunit: the bytes of a single output, or the bytes of each output by its name;
-#: paths in place of bytes if the outputs are written to a folder.
+#: The outputs of a workunit: the bytes of a single output, or a mapping {open_name: bytes}.  If the
+#: outputs are written to a folder, paths replace the bytes.
 Answer = bytes | Path | Mapping[str, bytes | Path]
 #: Seconds between two polls: the minimum while outputs arrive, then up to the maximum.
 _MIN_POLL_SECONDS, _MAX_POLL_SECONDS = 0.5, 10.0
@@ -42,7 +42,9 @@ class WorkunitFuture(Future[Answer]):
     """A `concurrent.futures.Future` for the outputs of one workunit.
 
     `name` is the workunit's name.  `result` returns the bytes of a single output or a mapping
-    {open_name: bytes}; it raises WorkunitFailed or CancelledError.
+    {open_name: bytes}; if outputs are written to a folder, paths replace the bytes.  `result`
+    raises WorkunitFailed, CancelledError, Damaged if the project lost an output, or the error of
+    the submission or of a request for the outputs.
     """
 
     def __init__(self, name: str, cancel: Callable[[str], bool]) -> None:
@@ -51,7 +53,11 @@ class WorkunitFuture(Future[Answer]):
         self._cancel_there = cancel
 
     def cancel(self) -> bool:
-        """Cancel the workunit in the project; return False if it has already ended."""
+        """Cancel the workunit in the project; return True if the future is cancelled.
+
+        Returns False if the future is done without a cancellation, or if the batch is not submitted
+        yet.
+        """
         if self.done():
             return self.cancelled()
         return self._cancel_there(self.name) and super().cancel()
@@ -64,8 +70,8 @@ class WorkunitFuture(Future[Answer]):
 class Futures(Sequence[WorkunitFuture]):
     """The futures of a submission, in the order of its inputs.
 
-    A future is created on first access, so that a batch of 100 000 workunits needs memory for
-    their names only.
+    A future is created on first access.  Until then, memory holds only the names of the workunits,
+    because a batch can have 100 000 of them.
     """
 
     def __init__(self, transport: Transport, into: Path | None = None) -> None:
@@ -89,7 +95,7 @@ class Futures(Sequence[WorkunitFuture]):
     @overload
     def __getitem__(self, index: slice) -> list[WorkunitFuture]: ...
     def __getitem__(self, index: int | slice) -> WorkunitFuture | list[WorkunitFuture]:
-        """Return the future of the input at `index`."""
+        """Return the future of the input at `index`, or a list of futures for a slice."""
         if isinstance(index, slice):
             return [self[position] for position in range(*index.indices(len(self)))]
         position = index + len(self) if index < 0 else index
@@ -109,7 +115,7 @@ class Futures(Sequence[WorkunitFuture]):
 
     @property
     def names(self) -> Sequence[str]:
-        """The workunits' names, in the order of the inputs."""
+        """The names of the workunits, in the order of the inputs."""
         return tuple(self._names)
 
     def add(self, name: str) -> int:
@@ -119,13 +125,16 @@ class Futures(Sequence[WorkunitFuture]):
         return len(self._names) - 1
 
     def begin(self, batch: models.BatchInfo) -> None:
-        """Set the submitted batch; start polling if a future was created."""
+        """Set the batch after its submission, and start polling if a future exists."""
         self.batch = batch
         if self._futures:
             self.start()
 
     def start(self) -> None:
-        """Start the polling thread, once; it ends when all futures are done or after `close`."""
+        """Start the polling thread, unless it was started or the batch is not submitted.
+
+        The thread ends when all futures are done or `close` was called.
+        """
         with self._changed:
             if self.batch is None or self._thread is not None or self._is_finished():
                 return
@@ -135,11 +144,14 @@ class Futures(Sequence[WorkunitFuture]):
         self._thread.start()
 
     def close(self) -> None:
-        """Stop polling; pending futures stay pending."""
+        """Stop the polling; pending futures stay pending."""
         self._closing.set()
 
     def completed(self, timeout: float | None = None) -> Iterator[WorkunitFuture]:
-        """Yield the futures as they are done.  Raises TimeoutError after `timeout` seconds."""
+        """Yield the futures in the order in which they are done.
+
+        Raises TimeoutError if futures are still pending after `timeout` seconds.
+        """
         self.start()
         until = None if timeout is None else time.monotonic() + timeout
         for number in range(len(self)):
@@ -156,7 +168,7 @@ class Futures(Sequence[WorkunitFuture]):
             yield self[position]
 
     def fail(self, error: ScientistError) -> None:
-        """Fail all pending futures with `error`, after a failed submission or a refused request."""
+        """Set `error` as the exception of all pending futures."""
         with self._changed:
             self._failure = error
             for position in range(len(self)):
@@ -173,9 +185,10 @@ class Futures(Sequence[WorkunitFuture]):
         return _is_cancelled(counts) and self._record(self._index[name], None)
 
     def _record(self, position: int, answer: Answer | BaseException | None) -> bool:
-        """Store the answer of a workunit and wake waiting threads; None means cancelled.
+        """Store the answer of a workunit and wake waiting threads.
 
-        Returns False if the workunit already has an answer.
+        `answer` is None if the workunit was cancelled.  Returns False, without a change, if the
+        workunit already has an answer.
         """
         with self._changed:  # the lock is reentrant
             if position in self._answers:
@@ -188,9 +201,10 @@ class Futures(Sequence[WorkunitFuture]):
             return True
 
     def _poll(self) -> None:
-        """Request outputs, one request at a time, until all futures are done.
+        """Poll the project for outputs until all futures are done or `close` was called.
 
-        While no outputs arrive, each pause is 1.5 times as long as the previous one.
+        While no outputs arrive, each pause is 1.5 times as long as the previous pause, up to 10
+        seconds.
         """
         assert self.batch is not None
         cursor, pause = "", _MIN_POLL_SECONDS
@@ -213,7 +227,7 @@ class Futures(Sequence[WorkunitFuture]):
             self._closing.wait(pause)
 
     def _collect(self, since: str) -> str:
-        """Receive the outputs since a cursor; return the new cursor.
+        """Receive the outputs after the cursor `since`, and return the new cursor.
 
         Raises Damaged if outputs differ from their digests.
         """
@@ -249,7 +263,10 @@ class Futures(Sequence[WorkunitFuture]):
     def _finish(
         self, entry: models.ManifestEntry, received: dict[str, tuple[bytes | Path, str]]
     ) -> bool:
-        """Record the answer of a finished workunit; return False if a file does not match."""
+        """Record the answer of a workunit that is done or failed.
+
+        Returns False, without a record, if a file is missing or differs from its digest.
+        """
         position = self._index[entry.name]
         if position in self._answers or entry.status not in {"done", "failed"}:
             return True
@@ -274,9 +291,8 @@ class Futures(Sequence[WorkunitFuture]):
 
 
 def _is_cancelled(counts: Mapping[str, object]) -> bool:
-    """Return whether the answer to a cancellation has a nonzero count, or no counts at all."""
-    numbers = [value for value in counts.values() if isinstance(value, int)]
-    return any(numbers) or not numbers
+    """Return False if the workunit was already finished, so that its answer is still collected."""
+    return not counts.get("finished")
 
 
 def _settle(future: WorkunitFuture, answer: Answer | BaseException | None) -> None:
@@ -292,7 +308,10 @@ def _settle(future: WorkunitFuture, answer: Answer | BaseException | None) -> No
 def as_completed(
     futures: Iterable[WorkunitFuture], timeout: float | None = None
 ) -> Iterator[WorkunitFuture]:
-    """Yield futures as they are done.  Raises TimeoutError after `timeout` seconds."""
+    """Yield the futures in the order in which they are done.
+
+    Raises TimeoutError if futures are still pending after `timeout` seconds.
+    """
     if isinstance(futures, Futures):
         return futures.completed(timeout)
     completed = concurrent.futures.as_completed(futures, timeout)

@@ -30,14 +30,15 @@ _FIELD_ALIASES = {
 _TYPICAL_FLOPS, _MIN_FPOPS_BOUND = 1e9, 8.64e13
 
 Content = bytes | str | Path
-#: Anything that can become a workunit; see `work_of`.
+#: The types of inputs that `work_of` converts to a workunit.
 Input = Path | bytes | str | Mapping[str, Any] | tuple[str, bytes | str | Path]
 
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """An input file; `source` is its content, its path, or None if the project has the file.
+    """An input file of a workunit.
 
+    `source` is the content or the path of the file, or None if the project has the file.
     `reference` has the other fields of the API entry, such as `sha256` if `source` is None.
     """
 
@@ -50,7 +51,8 @@ class InputFile:
 class Work:
     """A workunit to submit.
 
-    `name` is its complete name, `label` a part of a generated name; `fields` are the API's fields.
+    `fields` are the API's fields.  `name` is the complete name of the workunit.  If `name` is None,
+    the name is generated, and `label` is a part of the generated name.
     """
 
     files: tuple[InputFile, ...] = ()
@@ -62,9 +64,10 @@ class Work:
 def work_of(item: Input | object, open_name: str = OPEN_NAME) -> Work:
     """Convert one input to a workunit.  Raises UsageError for another type.
 
-    A path or bytes are the input file; a str is the command line.  A pair is a label and the
-    content of the input file (bytes, text or its path).  A mapping has fields of the API or the
-    short names of `fields_of`; its `input_files` are {open_name: content} or API entries.
+    A path or bytes are the input file, which the program opens as `open_name`.  A str is the
+    command line.  A pair is a label and the input file (bytes, text or a path).  A mapping has
+    fields of the API, which may have the short names of `fields_of`, and `input_files` in the forms
+    of `files_of`.
     """
     match item:
         case Path():
@@ -109,7 +112,7 @@ def _of_mapping(item: Mapping[str, Any]) -> Work:
 
 
 def _original_names(files: Iterable[InputFile]) -> str | dict[str, str]:
-    """Return the path of the only file that has one, or a dict of paths by open_name."""
+    """Return the paths by open_name, or only the path if a single file has a path."""
     names = {f.open_name: original_name(f.source) for f in files if isinstance(f.source, Path)}
     return next(iter(names.values())) if len(names) == 1 else names
 
@@ -117,7 +120,11 @@ def _original_names(files: Iterable[InputFile]) -> str | dict[str, str]:
 def files_of(
     items: Mapping[str, Content] | Iterable[Mapping[str, Any] | InputFile],
 ) -> tuple[InputFile, ...]:
-    """Convert input files: {open_name: content}, or API entries, which may have a `path`."""
+    """Convert a mapping {open_name: content} or API entries to input files.
+
+    An entry may have a `path` in place of its content.  Raises UsageError if an entry has no
+    open_name.
+    """
     if isinstance(items, Mapping):
         return tuple(InputFile(name, _bytes_of(content)) for name, content in items.items())
     return tuple(item if isinstance(item, InputFile) else _file_of(item) for item in items)
@@ -127,7 +134,7 @@ def _file_of(entry: Mapping[str, Any]) -> InputFile:
     rest = dict(entry)
     name = rest.pop("open_name", None)
     if not isinstance(name, str):
-        hint = "open_name is the name under which the program opens it."
+        hint = "open_name is the name under which the program opens the file."
         raise UsageError(f"An input file has no open_name: {entry!r}", hint)
     source: bytes | Path | None = None
     if "path" in rest:
@@ -140,7 +147,10 @@ def _file_of(entry: Mapping[str, Any]) -> InputFile:
 
 
 def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a workunit's API fields from fields and their short names; None values are skipped.
+    """Convert the fields of a workunit, which may have short names, to fields of the API.
+
+    Fields with the value None are left out.  If the run time is set, `rsc_fpops_bound` gets a
+    default, which is ten times the run time and at least a day.
 
     >>> fields_of({"quorum": 2, "deadline": "3d", "outputs": "out", "priority": None})
     {'min_quorum': 2, 'delay_bound_seconds': 259200.0, 'outputs': ['out']}
@@ -167,7 +177,10 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def outputs_of(items: str | Sequence[str | Mapping[str, Any]]) -> list[str | dict[str, Any]]:
-    """Convert output files, given as names, ``name:max_nbytes`` or API entries."""
+    """Convert output files to entries of the API.
+
+    An output file is a name, ``name:max_nbytes`` or an API entry.
+    """
     entries = [items] if isinstance(items, str) else list(items)
     return [_output(entry) if isinstance(entry, str) else dict(entry) for entry in entries]
 
@@ -180,7 +193,7 @@ def _output(text: str) -> str | dict[str, Any]:
 
 
 def seconds(value: timedelta | float | str) -> float:
-    """Convert a timedelta, a number of seconds or a text such as ``3d`` to seconds."""
+    """Convert a timedelta, a number of seconds or a str such as ``3d`` to seconds."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     return duration(value).total_seconds() if isinstance(value, str) else float(value)

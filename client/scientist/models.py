@@ -1,4 +1,4 @@
-"""Typed dataclasses for the API's JSON answers [pure]."""
+"""Typed dataclasses for the API's JSON answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of a batch: numbers of workunits in each of six states.
+    """The progress of a batch, with the number of workunits in each of six states.
 
     `rate_per_second` and `seconds_left` are None when they are unknown.
     """
@@ -39,9 +39,9 @@ class Progress:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The total, then the number of workunits in each state.
+        """The total and the number of workunits in each state.
 
-        Unlike the rate, these numbers are the same in two answers if no workunit changed state.
+        These numbers change only if workunits change state; the rate can change at every poll.
         """
         open_counts = (self.waiting, self.unsent, self.in_progress, self.validating)
         return (self.total, *open_counts, self.done, self.failed)
@@ -74,7 +74,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Troubles:
-    """The errors of a batch, as `sentences`, and the reasons for its delays, as `waits`."""
+    """The errors of a batch and the reasons for its delays.
+
+    `parked` is the number of workunits whose validation or assimilation stopped after repeated
+    failures.  `sentences` describe the last error and the parked workunits.  `waits` are the
+    reasons for delays.
+    """
 
     last_error: LastError | None = None
     parked: int = 0
@@ -87,7 +92,7 @@ class Snapshot:
     """The state of a batch at one poll.
 
     `unreachable_since` is the time at which the project stopped answering, or None.
-    `has_changed` is set if workunits changed state since the previous snapshot, or if the project
+    `has_changed` is True if workunits changed state since the previous snapshot, or if the project
     became unreachable or reachable again.
     """
 
@@ -99,7 +104,7 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The processor time, elapsed time and credit of a batch's results."""
+    """The number of a batch's results, and their processor time, elapsed time and credit."""
 
     cpu_seconds: float = 0.0
     elapsed_seconds: float = 0.0
@@ -141,7 +146,10 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkunitInfo:
-    """A workunit; `status` is waiting, unsent, in_progress, validating, done or failed."""
+    """A workunit.
+
+    `status` is `waiting`, `unsent`, `in_progress`, `validating`, `done` or `failed`.
+    """
 
     id: int = 0
     name: str = ""
@@ -159,7 +167,7 @@ class WorkunitInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultInfo:
-    """A result: one computation of a workunit by one host."""
+    """A result, which is one computation of a workunit by one host."""
 
     id: int = 0
     name: str = ""
@@ -181,7 +189,7 @@ class ResultInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppInfo:
-    """An app: its kind, success rule, number of versions and defaults of its workunits."""
+    """An app with its kind, success rule, number of versions and defaults of its workunits."""
 
     name: str = ""
     user_friendly_name: str = ""
@@ -210,7 +218,7 @@ class AppVersionInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestEntry:
-    """A finished workunit and its outputs: a line of ``MANIFEST.ndjson``."""
+    """A finished workunit and its outputs, as a line of ``MANIFEST.ndjson`` describes them."""
 
     id: int = 0
     name: str = ""
@@ -222,10 +230,11 @@ class ManifestEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetrySummary:
-    """The numbers of failed workunits in a retry.
+    """The outcome of a retry, in numbers of workunits.
 
-    `count` workunits were submitted again.  The other fields count, by reason, the workunits that
-    were not: they were cancelled, their inputs were deleted, or they were retried before.
+    `count` is the number of workunits that were submitted again.  The other fields are numbers of
+    failed workunits that were not submitted again: because they were cancelled, because their
+    inputs were deleted (`inputs_gone`), or because they were retried before (`names_taken`).
     """
 
     count: int = 0
@@ -236,7 +245,7 @@ class RetrySummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionSummary:
-    """The batch and the workunits that a submission created."""
+    """The batch of a submission and the workunits that the submission created."""
 
     batch_id: int
     batch_name: str
@@ -244,14 +253,15 @@ class SubmissionSummary:
     first_name: str = ""
     last_name: str = ""
     warnings: tuple[str, ...] = ()
-    #: The number of workunits that the batch had before the submission; 0 for a new batch.
+    #: The number of workunits that the batch had before the first request; 0 for a new batch.
     workunits_before: int = 0
 
 
 def read(kind: type[Kind], data: object) -> Kind:
-    """Convert a JSON object to a dataclass of this module; missing and null values get defaults.
+    """Convert a JSON object to a dataclass of this module.
 
-    Keys without a field are ignored.
+    A missing or null value is replaced by the default of its field.  Keys without a field are
+    ignored.
 
     >>> read(Progress, {"total": 3, "done": 3, "news": 1}).is_complete
     True

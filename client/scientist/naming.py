@@ -1,4 +1,4 @@
-"""Checks names in archives: paths must stay in the target folder [pure]."""
+"""Checks that names in archives are valid and stay in the target folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _INVALID_ON_WINDOWS = re.compile(r'[<>:"|?*]|[. ]$')
 
 
 def workunit_name(name: str) -> str:
-    """Return the name of a workunit if it is valid.  Raises UnsafeName.
+    """Return the name unchanged if it is a valid workunit name; else raise UnsafeName.
 
     >>> workunit_name("fold-1_a.pdb")
     'fold-1_a.pdb'
@@ -28,9 +28,10 @@ def workunit_name(name: str) -> str:
 
 
 def parts_of(name: str, *, windows: bool = sys.platform == "win32") -> tuple[str, ...]:
-    """Split a relative path into its folders and file name.  Raises UnsafeName.
+    """Split a relative path into its folders and its file name.
 
-    On Windows, the names of devices (``con``, ...) and of streams are refused too.
+    Raises UnsafeName if the path leaves its folder or has control characters, and on Windows if it
+    contains the name of a device (``con``, ...) or an invalid character.
 
     >>> parts_of("out/frame 1.png")
     ('out', 'frame 1.png')
@@ -45,7 +46,7 @@ def parts_of(name: str, *, windows: bool = sys.platform == "win32") -> tuple[str
 
 
 def member_name(open_name: str) -> str:
-    """Return the name of an output in an archive, with ``_`` for invalid characters.
+    """Convert an open_name to a name in an archive, with ``_`` in place of invalid characters.
 
     >>> member_name("a/b:c*.txt")
     'a/b_c_.txt'
@@ -64,9 +65,9 @@ def _is_invalid_on_windows(part: str) -> bool:
 def flat_names(workunit: str, open_names: Sequence[str]) -> list[str]:
     """Return unique file names for the outputs of a workunit in one folder.
 
-    A file name is the workunit's name with the extension of the output, or with the whole open_name
-    if extensions repeat; a number is added to duplicates.  Names that differ only in case count as
-    duplicates, because some file systems ignore case.
+    A file name is the workunit's name with the extension of the output.  If two outputs have the
+    same extension, the whole open_name replaces the extension.  A number is added to duplicates.
+    Names that differ only in case are duplicates, because some file systems ignore case.
 
     >>> flat_names("w1", ["out"]), flat_names("w1", ["a.csv"]), flat_names("w1", ["a.t", "b.t"])
     (['w1.out'], ['w1.csv'], ['w1.a.t', 'w1.b.t'])

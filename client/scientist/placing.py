@@ -1,4 +1,4 @@
-"""A folder of fetched outputs; each workunit is moved into place as a whole."""
+"""Writes outputs to a folder: a workunit is moved when its files are verified."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ class UnwritableFolder(ScientistError):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The layout of a folder: ``<workunit>/<open_name>``, or ``<workunit>.<ext>`` if `flat`.
+    """The target folder of a fetch, and the paths of the files in it.
 
-    With `failed`, the folder also has the stderr of failed workunits.
+    The path of an output is ``<workunit>/<open_name>``, or ``<workunit>.<ext>`` if `flat` is set.
+    If `failed` is set, the folder also gets the stderr of failed workunits.
     """
 
     folder: Path
@@ -43,8 +44,8 @@ class Layout:
 class Store:
     """A folder of fetched outputs with its manifest.
 
-    `statuses` has the status of each workunit in the manifest: `done`, `failed` (its stderr is in
-    place) or `noted` (failed, without stderr).
+    `statuses` has the status of each workunit in the manifest: `done`, `failed` (failed, and its
+    stderr is in the folder) or `noted` (failed, but its stderr is not in the folder).
     """
 
     def __init__(self, layout: Layout, url: str, batch: models.BatchInfo) -> None:
@@ -71,14 +72,18 @@ class Store:
             name: _hash((o.get("open_name"), o.get("sha256")) for o in line.get("outputs", ()))
             for name, line in lines.items()
         }
-        #: For each workunit that was not placed: the path of an existing file in its way.
+        #: The path of an existing file or folder that is in the way of a workunit, by the
+        #: workunit's name.  Such a workunit was not placed.
         self.conflicts: dict[str, Path] = {}
 
     def _unwritable(self, reason: str) -> UnwritableFolder:
         return UnwritableFolder(f"The folder {self.folder} cannot be used: {reason}.", _HINT)
 
     def has(self, entry: models.ManifestEntry) -> bool:
-        """Return whether the outputs of this workunit, with these digests, are in place."""
+        """Return whether the outputs of this workunit, with these digests, are in place.
+
+        If the project no longer has the outputs, the digests are not compared.
+        """
         if self.statuses.get(entry.name) != "done":
             return False
         outputs = entry.outputs
@@ -94,7 +99,7 @@ class Store:
 
     @property
     def cursor(self) -> str | None:
-        """The cursor that an earlier fetch with the same layout saved, or None."""
+        """The cursor that the last fetch saved; None without a cursor or after another layout."""
         try:
             state = json.loads(self._state.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -104,7 +109,7 @@ class Store:
         return state.get("cursor") if is_same else None
 
     def save_cursor(self, cursor: str) -> None:
-        """Save the cursor; all workunits before it must be in place."""
+        """Save the cursor.  All workunits before the cursor must be in place."""
         state = {"url": self._url, "batch": self._batch.id, "name": self._batch.name}
         state |= {"cursor": cursor, "flat": self._layout.flat, "failed": self._layout.failed}
         part = self._state.with_suffix(".part")
@@ -112,9 +117,9 @@ class Store:
         part.replace(self._state)
 
     def receive(self, member: archive.Member, on_bytes: Callable[[int], None]) -> tuple[int, str]:
-        """Write a file to the staging folder; return its length and SHA-256.
+        """Write a file to the staging folder; return its length in bytes and its SHA-256.
 
-        `on_bytes` is called with the length of each chunk.
+        `on_bytes` is called with the length of each chunk in bytes.
         """
         path = self._incoming.joinpath(member.workunit, *parts_of(member.path))
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -128,9 +133,10 @@ class Store:
         return nbytes, digest.hexdigest()
 
     def place(self, entry: models.ManifestEntry) -> bool:
-        """Move the verified files of a workunit into place and record it; return True.
+        """Move the verified files of a workunit into place, and record the workunit.
 
-        If another file is in the way, add its path to `conflicts`, move nothing and return False.
+        Returns True.  If another file is in the way, no file is moved, the path of the other file
+        is added to `conflicts`, and False is returned.
         """
         name = workunit_name(entry.name)
         staged = self._incoming / name
@@ -158,11 +164,11 @@ class Store:
         return True
 
     def _conflict(self, sources: Sequence[Path], targets: Sequence[Path]) -> Path | None:
-        """Return the path of the first conflict, or None.
+        """Return the path of the first conflict between targets and existing files, or None.
 
-        A target is a conflict if another file exists there, if it is a manifest, or if one of its
-        folders is a link or a file.  A file with the same content is not a conflict, because an
-        interrupted run has placed it.
+        A target is a conflict if a file with other content exists at its path, if it has the name
+        of a manifest, or if one of its folders is a link or a file.  A file with the same content
+        is not a conflict, because an interrupted run can have placed it.
         """
         if len({source.stat().st_ino for source in sources}) < len(sources):
             # Two of the names are the same file on this file system (case-insensitive).
@@ -185,9 +191,10 @@ class Store:
         return None
 
     def place_text(self, entry: models.ManifestEntry, text: str) -> bool:
-        """Write the stderr of a failed workunit and record the workunit; return True.
+        """Write the stderr of a failed workunit, and record the workunit.
 
-        On a conflict, add the path to `conflicts` and return False, as `place` does.
+        Returns True.  If another file is in the way, nothing is written, the path of the other file
+        is added to `conflicts`, and False is returned.
         """
         name = workunit_name(entry.name)
         target = self.folder / f"{name}.stderr.txt"
@@ -206,14 +213,14 @@ class Store:
         return True
 
     def write_table(self) -> None:
-        """Write the table of all workunits in the manifest."""
+        """Write `MANIFEST.csv`, the table of all workunits in the manifest."""
         part = self.folder / _STATE_FOLDER / f"{table.NAME}-{os.getpid()}.part"
         with part.open("w", encoding="utf-8", errors="replace", newline="") as file:
             table.write(file, self._lines, self._paths_of)
         part.replace(self.folder / table.NAME)
 
     def _paths_of(self, entry: models.ManifestEntry) -> list[str]:
-        """Return the path of each output of a workunit in the folder, or "" if it is missing."""
+        """Return the path of each output in the folder, or "" for an output without a file."""
         try:
             name = workunit_name(entry.name)
             paths = [archive.path_of(output) for output in entry.outputs]
@@ -226,7 +233,7 @@ class Store:
     def record(self, entry: models.ManifestEntry, *, has_stderr: bool = False) -> None:
         """Append a workunit to the folder's manifest, unless the manifest has the same entry.
 
-        A failed workunit gets a second line when its stderr is in place.
+        A second line is appended for a failed workunit when its stderr is in the folder.
         """
         facts: dict[str, Any] = {**asdict(entry), "batch": self._batch.id}
         facts |= {"has_stderr": True} if has_stderr else {}
@@ -254,7 +261,7 @@ class Store:
 
 
 def _status(line: dict[str, Any]) -> str | None:
-    """Return `done`, `failed` (its stderr is in place) or `noted` (failed, without stderr)."""
+    """Return the status of a line of the manifest, as `Store.statuses` has it."""
     status = line.get("status")
     return "noted" if status == FAILED and not line.get("has_stderr") else status
 

@@ -1,4 +1,4 @@
-"""The Project class: submissions, batches, apps and accounting of one project."""
+"""The Project class, with the submissions, batches, apps and usage of a project."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from scientist.uploads import OnProgress, ignore_progress
 
 
 def resolve_login(url: str | None, token: str | None) -> tuple[str, str | None]:
-    """Return the address of the project and the token, which may be None.
+    """Return the address of the project, and the token or None if there is no token.
 
     An argument takes precedence over MANYHANDS_URL and MANYHANDS_TOKEN, and these over the login
     that `scientist login` stored.  Raises NotLoggedIn if there is no address.
@@ -44,12 +44,13 @@ def resolve_login(url: str | None, token: str | None) -> tuple[str, str | None]:
 
 
 class Project:
-    """Access to a project.  Thread-safe; close it, or use it as a context manager.
+    """Access to a project.  This class is thread-safe.
 
-    `url` and `token` default to MANYHANDS_URL and MANYHANDS_TOKEN, else to the login that
-    `scientist login` stored.  `patience` is the number of seconds for which requests are retried
-    while the project does not answer.  Every method may raise `Unreachable`, and `ProblemError` if
-    the project refuses the request.
+    Close a Project after use, or use the Project as a context manager.  `url` and `token` default
+    to MANYHANDS_URL and MANYHANDS_TOKEN, else to the login that `scientist login` stored.
+    `patience` is the number of seconds for which requests are retried while the project does not
+    answer.  Methods that send requests may raise `Unreachable`, and `ProblemError` if the project
+    refuses the request.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class Project:
         self.close()
 
     def close(self) -> None:
-        """Close the connections; pending futures stay pending."""
+        """Stop the polling of futures and close the connections; pending futures stay pending."""
         for futures in self._futures:
             futures.close()
         self.transport.close()
@@ -88,9 +89,10 @@ class Project:
         until: date | None = None,
         by: str | None = None,
     ) -> list[dict[str, Any]]:
-        """Return the cost of the account's work, grouped by ``day``, ``app`` or ``batch``.
+        """Return the cost of the account's work for each ``day``, ``app`` or ``batch``.
 
-        Days are in UTC.
+        The period begins with the day `since` and ends before the day `until`, in UTC.  The default
+        is the last 30 days, by ``day``.
         """
         params = {"since": since and f"{since:%Y-%m-%d}", "until": until and f"{until:%Y-%m-%d}"}
         answer = self.transport.get("usage", {**params, "by": by})
@@ -124,9 +126,10 @@ class Project:
     def publish(
         self, app: str, source: Path | str | Sequence[Path | str] = (), **options: Any
     ) -> list[models.AppVersionInfo]:  # fmt: skip
-        """Publish a program: a file, files, a folder, or the URL of an archive.
+        """Publish a program; return its versions, one for each platform.
 
-        `options` are fields of `Publication`.  Returns one version per platform.
+        `source` is a file, a list of files, a folder, or the URL of an archive.  `options` are
+        fields of `Publication`.  Raises NotFoundError if there is no such app.
         """
         publication = publishing.publication(source, options)
         try:
@@ -139,7 +142,7 @@ class Project:
     def batches(
         self, *, app: str | None = None, state: str | None = None, name: str | None = None
     ) -> Iterator[Batch]:
-        """Yield the account's batches, the newest first."""
+        """Yield the account's batches that match all given arguments, the newest first."""
         rows = self.transport.pages("batches", {"app": app, "state": state, "name": name})
         return (Batch(self.transport, models.read(models.BatchInfo, row)) for row in rows)
 
@@ -177,12 +180,16 @@ class Project:
         return (models.read(models.WorkunitInfo, row) for row in rows)
 
     def results(self, *, workunit: int | None = None) -> Iterator[models.ResultInfo]:
-        """Yield the results of the account's workunits, or of the workunit with this id."""
+        """Yield the results of the workunit with this id, or of all the account's workunits."""
         rows = self.transport.pages("results", {"workunit": workunit})
         return (models.read(models.ResultInfo, row) for row in rows)
 
     def cancel(self, names: Sequence[str], reason: str = "") -> dict[str, Any]:
-        """Cancel workunits by name; return the JSON answer with the counts."""
+        """Cancel the workunits with these names; return the JSON answer.
+
+        The answer has the numbers of workunits that this request cancelled (`cancelled`), that were
+        cancelled earlier (`already`) and that were finished (`finished`).
+        """
         body = {"names": list(names)} | ({"reason": reason} if reason else {})
         return dict(self.transport.post("workunits/cancel", body) or {})
 
@@ -191,19 +198,22 @@ class Project:
     def map(
         self, app: str, inputs: Iterable[Input], *, into: Path | str | None = None, **options: Any
     ) -> Futures:
-        """Submit a workunit per input; return their futures, in the same order.
+        """Submit a workunit for each input; return the futures of the workunits, in the same order.
 
         An input is a path or bytes (the input file), a str (the command line), a pair of a name
-        and a content, or a dict of the API's fields.  `options` are arguments of `batch`.  The
-        futures return outputs as bytes, or with `into` as paths in that folder.  `inputs` may be a
-        generator: memory holds only the names of the workunits.
+        and the content of the input file, or a dict of the API's fields.  `options` are arguments
+        of `batch`.  The futures return outputs as bytes, or as paths if `into` is a folder for the
+        outputs.  `inputs` may be a generator, because inputs are not kept in memory.
         """
         with self.batch(app=app, into=into, **options) as draft:
             draft.submit_all(inputs)
         return draft.futures
 
     def submit(self, app: str, inputs: Iterable[Input], **options: Any) -> Batch:
-        """Submit a workunit per input; return the batch.  `options` are arguments of `batch`."""
+        """Submit a workunit for each input; return the batch.
+
+        `inputs` and `options` are as in `map`.
+        """
         with self.batch(app=app, **options) as draft:
             draft.submit_all(inputs)
         return draft.batch
@@ -234,12 +244,13 @@ class Project:
     ) -> DraftBatch:
         """Return a draft batch, which is submitted at the end of its `with` block.
 
-        `quorum` results of a workunit must agree; a host has the time `deadline` for a result.
+        `quorum` is the number of results that must agree, and `deadline` the time for a result.
         `command_line`, `outputs`, `input_files` (uploaded once) and `numbers` (other fields of the
-        API) are defaults of all workunits; `meta` belongs to the batch.  `after` is a batch whose
-        workunits must be done first, or with `after_any` done or failed.  At `expire_at`, or after
-        `expires`, an unfinished batch is aborted.  `key` is an idempotency key: a repeated
-        submission with the same key and workunits creates the workunits once.
+        API) are defaults of all workunits.  `meta` belongs to the batch.  `after` is a batch whose
+        workunits must be done first.  With `after_any`, they may also have failed.  At `expire_at`,
+        or after `expires`, an unfinished batch is aborted.  `into` is a folder for the outputs.
+        `total` is the number of workunits, or None if it is unknown.  `key` is an idempotency key,
+        so a repeated submission with the same key and workunits creates the workunits once.
         """
         key = key or submission_key()
         fields = {"quorum": quorum, "deadline": deadline, "command_line": command_line}
@@ -262,7 +273,7 @@ class Project:
         )
 
     def _default_outputs(self, app: str) -> list[Any]:
-        """Return the single output ``out``, or an empty list if the app defines its outputs."""
+        """Return a list with the output ``out``, or an empty list if the app defines outputs."""
         info = self.app(app)
         has_outputs = info.workunit_defaults.get("outputs") or info.output_template
         return [] if has_outputs else [OUTPUT_NAME]

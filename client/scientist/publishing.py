@@ -20,10 +20,11 @@ from scientist.uploads import checked
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """A version to publish: files, a `source_url` that the project fetches, or an `image`.
+    """An app version to publish.
 
-    `signatures` is a `.sig` file or a folder of `.sig` files, for a project whose server does not
-    sign files.  `platforms` defaults to the platforms of the app's kind.
+    The program is in `files`, in a container `image`, or at `source_url`, from which the project
+    fetches the program.  `signatures` is a `.sig` file or a folder of `.sig` files, for a project
+    whose server does not sign files.  `platforms` defaults to the platforms of the app's kind.
     """
 
     files: tuple[Path, ...] = ()
@@ -40,9 +41,10 @@ class Publication:
 def publication(
     source: Path | str | Sequence[Path | str], options: Mapping[str, Any]
 ) -> Publication:
-    """Return the publication of a source with these options.  Raises UsageError.
+    """Return the Publication of a source, with `options` as its other fields.
 
-    A single source that is a URL becomes the `source_url`; options that are None are skipped.
+    A single source that is a URL becomes the `source_url`.  Options with the value None are left
+    out.  Raises UsageError for an option that Publication does not have.
     """
     names = {field.name for field in fields_of(Publication)} - {"files"}
     if unknown := sorted(set(options) - names):
@@ -60,11 +62,15 @@ def publication(
 
 
 def publish(transport: Transport, app: str, spec: Publication) -> list[models.AppVersionInfo]:
-    """Upload a program; return its versions, one per platform.  A folder is packed first."""
+    """Publish a program; return its versions, one for each platform.
+
+    A folder is packed before its upload.  Raises UsageError if the program has several sources or
+    a file cannot be read.
+    """
     sources = [bool(spec.files), spec.source_url is not None, spec.image is not None]
     # An app of kind `command` needs no source; the project checks that.
     if sum(sources) > 1:
-        hint = "name files or a folder, or --source-url URL, or --image IMAGE."
+        hint = "give files or a folder, --source-url URL or --image IMAGE, but not several of them."
         raise UsageError("A program has more than one source.", hint)
     fields = [("version", spec.version), *(("platforms", name) for name in spec.platforms)]
     for name in ("plan_class", "main_program", "cmdline", "source_url", "image"):
@@ -101,7 +107,9 @@ def _opened(path: Path, stack: ExitStack) -> tuple[str, IO[bytes]]:
 
 
 def packed(folder: Path) -> IO[bytes]:
-    """Return a folder as an open tar.gz file; the same files always give the same bytes.
+    """Pack the files of a folder; return an open tar.gz file.
+
+    The same files always result in the same bytes.  Symbolic links are left out.
 
     Raises UsageError if the folder has no files.
     """

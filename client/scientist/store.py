@@ -13,7 +13,7 @@ from scientist.errors import ScientistError
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """A token for a project, with its account and scopes."""
+    """A token for a project, with the e-mail address of its account and its scopes."""
 
     token: str
     email: str = ""
@@ -23,18 +23,21 @@ class Login:
 
 @dataclass(slots=True)
 class Logins:
-    """All logins by project address; `default` is the address of the last login."""
+    """All logins, by the address of their project.
+
+    `default` is the address of the last login, or of another login after a logout.
+    """
 
     default: str = ""
     projects: dict[str, Login] = field(default_factory=dict)
 
 
 class UnreadableLogins(ScientistError):
-    """The file of logins is damaged or not readable."""
+    """The file with the logins is damaged or cannot be read."""
 
 
 def folder() -> Path:
-    """Return the folder of the logins: $MANYHANDS_CONFIG or ~/.config/manyhands."""
+    """Return the folder of the logins, $MANYHANDS_CONFIG or ~/.config/manyhands."""
     configured = os.environ.get("MANYHANDS_CONFIG")
     return Path(configured).expanduser() if configured else Path.home() / ".config" / "manyhands"
 

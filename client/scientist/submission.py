@@ -1,4 +1,4 @@
-"""Sends submissions: spools workunits to a file, then sends repeatable requests."""
+"""Writes workunits to temporary files, and sends the files in requests."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _MAX_NAME_LENGTH = 190
 class SubmissionSpec:
     """The parameters of a submission besides its workunits.
 
-    `batch` is an id, or the fields of a batch that is created, or extended if its name exists.
-    `defaults` apply to every workunit.  Generated names begin with `prefix`.  `key` is an
-    idempotency key: a repeated submission with this key creates its workunits once.
+    `batch` is the id of an existing batch, or the fields of a batch, which is created if no batch
+    has its name.  `defaults` are fields of every workunit.  Generated names of workunits begin with
+    `prefix`.  `key` is an idempotency key: a repeated submission with this key creates its
+    workunits only once.  `total` is the number of workunits, or None if it is unknown.
     """
 
     app: str
@@ -49,7 +50,10 @@ class SubmissionSpec:
 
 
 class WorkunitNames:
-    """Generates unique workunit names: the prefix, then the input's label or its number."""
+    """Generates unique names of workunits.
+
+    A generated name is the prefix and the label of the workunit, or its number if it has no label.
+    """
 
     def __init__(self, prefix: str, total: int | None) -> None:
         self._prefix = label(prefix)[:80]
@@ -57,7 +61,10 @@ class WorkunitNames:
         self._taken: set[str] = set()
 
     def of(self, work: Work) -> str:
-        """Return the name of the next workunit.  Raises UsageError if `work.name` is taken."""
+        """Return the name of the next workunit, which is `work.name` if that is set.
+
+        Raises UsageError if another workunit has the name `work.name`.
+        """
         number = next(self._numbers)
         if work.name is None and work.label is None:
             return f"{self._prefix}_{number}"
@@ -77,13 +84,15 @@ def tag(key: str) -> str:
 
 
 def submission_key() -> str:
-    """Return a new random key that begins with the time; `batch_name` uses the time."""
+    """Return a new idempotency key, which consists of the time and of random digits."""
     now = datetime.now(UTC)  # noqa: TID251  only for a name
     return f"{now:%Y%m%dT%H%M%S}-{secrets.token_hex(2)}-{secrets.token_hex(8)}"
 
 
 def batch_name(app: str, key: str) -> str:
     """Return the default name of a batch, which depends only on the app and the key.
+
+    If the key is from `submission_key`, the name has the first digits of the key, else its `tag`.
 
     >>> batch_name("fold", "20270131T120000-3fa2-0011223344556677")
     'fold-20270131T120000-3fa2'
@@ -103,7 +112,7 @@ class _Part:
         self._write(header)
 
     def add(self, line: Mapping[str, Any]) -> None:
-        """Append a workunit."""
+        """Append the JSON line of a workunit."""
         self._write(line)
         self.count += 1
 
@@ -114,7 +123,7 @@ class _Part:
 
     @property
     def is_full(self) -> bool:
-        """Whether a limit is reached, so that the next workunit needs another request."""
+        """Whether a limit is reached, so that the next workunit must be in another request."""
         return self.count >= MAX_WORKUNITS or self.raw_bytes >= MAX_BYTES
 
     def finish(self) -> int:
@@ -123,7 +132,7 @@ class _Part:
         return self._file.tell()
 
     def body(self, on_progress: OnProgress, nbytes: int) -> Iterator[bytes]:
-        """Yield the body in chunks, from its start."""
+        """Yield the body in chunks, and report the sent bytes; `nbytes` is the total length."""
         self._file.seek(0)
         sent = 0
         while chunk := self._file.read(CHUNK_BYTES):
@@ -132,17 +141,17 @@ class _Part:
             on_progress("sending", sent, nbytes)
 
     def close(self) -> None:
-        """Close the file; this deletes it."""
+        """Close the temporary file, which deletes the file."""
         self._gzip.close()
         self._file.close()
 
 
 class Submission:
-    """Sends workunits: call `add` for each, then `finish`.
+    """Sends workunits.  Call `add` for each workunit, then `finish`.
 
-    Workunits are written to a temporary file first.  So memory use is constant, a request is sent
-    only after all its inputs were read, and a repeat after a broken connection sends the same bytes
-    under the same key.  Long input files are uploaded before the request.
+    Workunits are first written to a temporary file.  Therefore, memory holds only their names, a
+    request is sent only after all its inputs were read, and a retry after a broken connection sends
+    the same bytes with the same idempotency key.  Long input files are uploaded before the request.
     """
 
     def __init__(self, transport: Transport, spec: SubmissionSpec, on_progress: OnProgress) -> None:
@@ -156,7 +165,7 @@ class Submission:
         self.count = 0
 
     def add(self, work: Work) -> str:
-        """Add a workunit; return the name that it will have."""
+        """Add a workunit, and return its name.  A full request is sent at once."""
         if self._part is None:
             self._part = self._new_part()
         name = self._names.of(work)
@@ -174,9 +183,10 @@ class Submission:
         return name
 
     def finish(self) -> models.SubmissionSummary:
-        """Send the remaining workunits.
+        """Send the remaining workunits; return a summary of all requests.
 
-        Raises UsageError if there are no workunits, Unreachable, ProblemError.
+        Raises UsageError if there are no workunits, and Unreachable or ProblemError if a request
+        fails.
         """
         if not self.count:
             raise UsageError("There are no workunits to submit.", "give at least one input.")
@@ -190,6 +200,7 @@ class Submission:
             first_name=first.first_name,
             last_name=last.last_name,
             warnings=tuple(dict.fromkeys(w for part in self.summaries for w in part.warnings)),
+            workunits_before=first.workunits_before,
         )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Writes the CSV table of a folder of fetched outputs: one row per workunit."""
+"""Writes the CSV table of a folder of outputs, with a row for each workunit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Lines = Callable[[], Iterable[dict[str, Any]]]
 
 
 def is_manifest_table(path: Path) -> bool:
-    """Return whether the file is a manifest table or does not exist."""
+    """Return whether the file is a table of an earlier fetch, or does not exist."""
     try:
         with path.open("rb") as file:
             return file.read(200).startswith(",".join(_HEAD).encode())
@@ -31,9 +31,10 @@ def write(
 ) -> None:
     """Write a row for each workunit, from its last line in the manifest.
 
-    The columns are name, status and errors, then each key of `meta`, then the path of each output.
-    If a column of this name exists already, the heading is `meta.KEY` or `output.NAME`.  `lines` is
-    called twice, and memory holds only the names.
+    The columns are workunit, status and errors, then the keys of `meta`, then the paths of outputs.
+    If another column has the same heading, the heading is `meta.KEY` or `output.NAME`.  `lines` is
+    called twice, so that the lines need not be kept in memory.  `paths_of` returns the paths of a
+    workunit's outputs.
     """
     last: dict[str, int] = {}
     keys: dict[str, None] = {}
@@ -60,9 +61,9 @@ def write(
 
 
 def _columns(names: Iterable[str], kind: str, taken: set[str]) -> dict[str, str]:
-    """Return the heading of each name, and add the headings to `taken`.
+    """Return the heading of the column for each name, and add the headings to `taken`.
 
-    The heading of a name that is in `taken` already is ``kind.name``.
+    The heading is the name, or ``kind.name`` if `taken` has the name already.
     """
     headings = {}
     for name in names:

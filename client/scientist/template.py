@@ -19,7 +19,7 @@ _HINT = "write seed=1..1000, x=0.0..1.0..0.1, mode=fast,exact or item=@items.txt
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers from `first` to `last`, both included, generated one by one."""
+    """The numbers from `first` up to and including `last`, at intervals of `step`."""
 
     first: Decimal
     last: Decimal
@@ -29,7 +29,7 @@ class Range:
         return int((self.last - self.first) / self.step) + 1
 
     def __iter__(self) -> Iterator[str]:
-        """Yield the numbers as text, computed in exact decimal arithmetic."""
+        """Yield the numbers as text; decimal arithmetic avoids rounding errors."""
         return (str(self.first + self.step * index) for index in range(len(self)))
 
 
@@ -42,9 +42,9 @@ class Parameter:
 
 
 def parameter(text: str) -> Parameter:
-    """Parse ``NAME=VALUES``: a range, a list, or ``@FILE`` with one value per line.
+    """Parse a parameter ``NAME=VALUES``.  Raises UsageError.
 
-    Raises UsageError.
+    The values are a range, a list, or ``@FILE`` for a file with one value per line.
 
     >>> list(parameter("x=0.0..0.4..0.2").values), list(parameter("mode=a,b").values)
     (['0.0', '0.2', '0.4'], ['a', 'b'])
@@ -74,7 +74,7 @@ def _range(text: str, values: str) -> Range:
 
 
 def lines_of(path: str) -> list[str]:
-    """Return the lines of a file that are not blank.  Raises UsageError."""
+    """Return the lines of a file that are not blank.  Raises UsageError if it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123  also /dev/stdin
             return [line.rstrip("\n") for line in file if line.strip()]
@@ -83,7 +83,7 @@ def lines_of(path: str) -> list[str]:
 
 
 def combinations(parameters: Sequence[Parameter]) -> Iterator[dict[str, str]]:
-    """Yield every combination of values; the last parameter changes fastest."""
+    """Yield every combination of the parameters' values; the last parameter changes fastest."""
     if not parameters:
         yield {}
         return
@@ -98,7 +98,7 @@ def count_combinations(parameters: Sequence[Parameter]) -> int:
 
 
 def check(text: str, names: Sequence[str]) -> None:
-    """Raise UsageError if a text has a placeholder that is not in `names`."""
+    """Raise UsageError if `text` has a placeholder that is not in `names`."""
     for match in _PLACEHOLDER.finditer(text):
         if match[1] is not None and match[1] not in names:
             available = ", ".join(f"{{{name}}}" for name in names)
@@ -107,7 +107,7 @@ def check(text: str, names: Sequence[str]) -> None:
 
 
 def fill(text: str, values: Mapping[str, object]) -> str:
-    """Replace the placeholders by values; doubled braces become single braces.
+    """Replace the placeholders in a text by values.  Doubled braces become single braces.
 
     >>> fill("--seed {seed} {{x}}", {"seed": 7})
     '--seed 7 {x}'
@@ -122,7 +122,9 @@ def fill(text: str, values: Mapping[str, object]) -> str:
 
 
 def numbered(total: int | None) -> Iterator[str]:
-    """Yield the numbers from 1 with leading zeros: as many digits as `total`, or six if None.
+    """Yield the numbers from 1, with leading zeros.
+
+    The numbers have as many digits as `total`, or six digits if `total` is None.
 
     >>> list(itertools.islice(numbered(10), 2)), next(numbered(None))
     (['01', '02'], '000001')

@@ -33,9 +33,10 @@ Body = Callable[[], Iterator[bytes]]
 
 
 def project_url(text: str) -> str:
-    """Normalize the address of a project: with a scheme and a final slash, without a query.
+    """Return the address of a project with a scheme and a final slash.
 
-    The default scheme is http for this computer and https for other hosts.  Raises UsageError.
+    A query and the path of the API are removed.  The default scheme is http for this computer and
+    https for other hosts.  Raises UsageError if the address is invalid.
 
     >>> project_url("127.0.0.1:8000"), project_url("https://lab.example/api/v1")
     ('http://127.0.0.1:8000/', 'https://lab.example/')
@@ -63,10 +64,11 @@ def _idempotency_key() -> dict[str, str]:
 
 
 class Transport:
-    """Requests to one project's API.  Thread-safe.
+    """Sends requests to the API of one project.  This class is thread-safe.
 
-    While the project does not answer, requests are retried for up to `patience` seconds, except
-    POST without an idempotency key.  A refused request is not retried.
+    A request is retried for up to `patience` seconds while the project does not answer or its
+    answer permits a retry (see `_retry_pause`), but only for 2 seconds if the project has never
+    answered.  A POST without an idempotency key is retried only if it was not sent.
     """
 
     def __init__(
@@ -87,16 +89,16 @@ class Transport:
         )
 
     def close(self) -> None:
-        """Close the connections; threads that pause before a retry raise Unreachable."""
+        """Close the connections.  Threads that pause before a retry raise Unreachable."""
         self._closing.set()
         self._client.close()
 
     def get(self, path: str, params: Params | None = None) -> Any:  # noqa: ANN401  any JSON
-        """Send a GET request; return the JSON answer.  Raises Unreachable, ProblemError."""
+        """Send a GET request; return the JSON answer.  Raises Unreachable or ProblemError."""
         return self._request("GET", path, params=_without_none(params))
 
     def pages(self, path: str, params: Params | None = None) -> Iterator[dict[str, Any]]:
-        """Yield all items of a list, page by page."""
+        """Yield all items of a list of the API; each page is a GET request."""
         query = _without_none(params)
         while True:
             page = self.get(path, query)
@@ -110,9 +112,10 @@ class Transport:
     def get_if_changed(
         self, path: str, etag: str, *, patience: float | None = None
     ) -> tuple[Any, str]:
-        """Send a GET request; return the JSON answer, or None if `etag` is current, and the ETag.
+        """Send a GET request with an ETag; return the JSON answer and its ETag.
 
-        `patience`, in seconds, overrides the `patience` of the transport.
+        The answer is None if `etag` is current.  `patience`, in seconds, overrides the `patience`
+        of the transport.
         """
         headers = {"If-None-Match": etag} if etag else {}
         answer = self._with_retries(
@@ -149,7 +152,10 @@ class Transport:
         headers: Mapping[str, str],
         params: Params | None = None,
     ) -> Any:  # noqa: ANN401  any JSON
-        """Stream a request body; return the JSON answer.  `body` is called for each attempt."""
+        """Send a request with a streamed body of `nbytes` bytes; return the JSON answer.
+
+        `body` returns the chunks of the body.  It is called for each attempt.
+        """
         arguments: dict[str, Any] = {"headers": {**headers, "Content-Length": str(nbytes)}}
         arguments["params"] = _without_none(params)
         return self._json(
@@ -161,7 +167,7 @@ class Transport:
     ) -> Any:  # noqa: ANN401  any JSON
         """Send a multipart form with an idempotency key; return the JSON answer.
 
-        `fields` are pairs of name and value, `files` pairs of name and content.
+        `fields` are pairs of a name and a value.  `files` are pairs of a name and an open file.
         """
         headers = _idempotency_key()
         # Fields are sent as parts without a file name, so that a form without files is multipart.
@@ -177,9 +183,10 @@ class Transport:
 
     @contextmanager
     def stream(self, path: str, params: Params | None = None) -> Iterator[httpx.Response]:
-        """Open a streamed answer.  Raises Unreachable, also if the connection breaks in the block.
+        """Send a GET request; return a context manager for the streamed answer.
 
-        A refused request raises ProblemError.
+        Raises ProblemError if the project refuses the request, and Unreachable, also if the
+        connection breaks in the `with` block.
         """
 
         def attempt() -> httpx.Response:
@@ -217,9 +224,11 @@ class Transport:
         repeatable: bool = True,
         patience: float | None = None,
     ) -> httpx.Response:
-        """Send a request, with retries and back-off, until an answer needs no retry; return it.
+        """Send a request, with retries and back-off, and return the answer.
 
-        After `patience` seconds, return the last answer; without an answer, raise Unreachable.
+        A retry follows if there is no answer or if `_retry_pause` permits a retry.  After
+        `patience` seconds, or if the request is not repeatable, the last answer is returned, or
+        Unreachable is raised if there is no answer.
         """
         began, wait = time.monotonic(), 0.25
         max_seconds = self.patience if patience is None else patience
@@ -258,9 +267,11 @@ def _without_none(params: Params | None) -> dict[str, Any]:
 
 
 def _retry_pause(answer: httpx.Response) -> float | None:
-    """Return the number of seconds to wait before a retry, or None if no retry is needed.
+    """Return the seconds to wait before a retry, or None if the answer permits no retry.
 
-    Without a Retry-After header, the number is 0.
+    A retry is permitted after status 502, 503 or 504, after 429 with a Retry-After header, and
+    after 409 if the same request is still in progress.  Without a Retry-After header, 0 is
+    returned.
     """
     status, retry_after = answer.status_code, answer.headers.get("Retry-After", "").strip()
     if status == _CONFLICT:
@@ -274,7 +285,11 @@ def _retry_pause(answer: httpx.Response) -> float | None:
 
 
 def _checked(answer: httpx.Response, url: str) -> httpx.Response:
-    """Return the answer if its status is 2xx.  Raises ProblemError, Unreachable."""
+    """Return the answer if its status is 2xx, else raise ProblemError or Unreachable.
+
+    Unreachable is raised for a redirect, and for a status 4xx without a problem document of the
+    API.
+    """
     status = answer.status_code
     if _OK <= status < _REDIRECT:
         return answer
@@ -293,7 +308,7 @@ def _checked(answer: httpx.Response, url: str) -> httpx.Response:
 
 
 def _not_a_project(url: str, reason: str) -> Unreachable:
-    hint = "check the address; it is the one that volunteers attach to."
+    hint = "check the address; volunteers attach to the same address."
     return Unreachable(f"{url} does not answer as a Manyhands project ({reason}).", hint)
 
 

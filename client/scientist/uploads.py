@@ -1,4 +1,4 @@
-"""Uploads input files: small files within the submission, others once by digest."""
+"""Uploads long input files by digest; short files are sent within the submission."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from scientist.transport import Transport
 
 #: Files up to this size are sent within the submission.
 INLINE_BYTES = 4096
-#: Limits of one batch of pending uploads: digests per query, and bytes of content in memory.
+#: The pending files are uploaded when one of these limits is reached: the number of digests in a
+#: query, or the bytes of content in memory.
 _MAX_DIGESTS, _MAX_PENDING_BYTES = 1000, 64_000_000
 _MAX_CONCURRENT = 4
 _CHUNK_BYTES = 1 << 18
@@ -35,11 +36,11 @@ OnProgress = Callable[[str, int, int | None], None]
 
 
 def ignore_progress(activity: str, done: int, total: int | None) -> None:
-    """Do nothing; the default progress callback."""
+    """Default progress callback, which does nothing."""
 
 
 class UnreadableInput(UsageError):
-    """An input file is missing, is a folder or cannot be read; nothing was submitted."""
+    """An input file is missing, is not a regular file or cannot be read."""
 
 
 class FileChanged(ScientistError):
@@ -54,9 +55,10 @@ class _Pending:
 
 
 class FileUploader:
-    """Builds the entry of each input file in a submission; uploads files too long to be inline.
+    """Creates the entries of input files in a submission, and uploads long files.
 
-    Memory holds digests and the contents that are pending, at most 64 MB.
+    Contents without a path are kept in memory until their upload, which begins at the latest when
+    they reach 64 MB.
     """
 
     def __init__(self, transport: Transport, on_progress: OnProgress) -> None:
@@ -68,10 +70,12 @@ class FileUploader:
         self._hashed = self._uploaded = self._to_upload = 0
 
     def entry(self, file: InputFile, inline_bytes: int = INLINE_BYTES) -> dict[str, Any]:
-        """Return the entry of a file in `input_files`; it has content of up to `inline_bytes`.
+        """Return the entry of a file in the API's `input_files`.
 
-        For longer content, the entry has the SHA-256, and the content is uploaded at the next
-        `flush`.  Raises UnreadableInput, FileChanged, Unreachable, ProblemError.
+        The entry has the content of the file if the content has at most `inline_bytes` bytes, else
+        its SHA-256; then the content is uploaded at the next `flush`.  If `file.source` is None,
+        the entry has only the fields of the file.  Raises UnreadableInput, FileChanged, Unreachable
+        or ProblemError.
         """
         entry: dict[str, Any] = {"open_name": file.open_name, **file.reference}
         if file.source is None:
@@ -123,7 +127,7 @@ class FileUploader:
             self.flush()
 
     def flush(self) -> None:
-        """Upload the pending files that the project does not have yet."""
+        """Upload the pending files, except files that the project already has."""
         if not self._pending:
             return
         digests = list(self._pending)
@@ -169,7 +173,7 @@ class FileUploader:
 
 
 def inline(content: bytes) -> dict[str, str]:
-    r"""Return content as a JSON field: as text if it is UTF-8 without NUL, else as base64.
+    r"""Return the JSON field for a content, which is text (UTF-8 without NUL) or base64.
 
     >>> inline(b"1 30"), inline(b"\xff")
     ({'content': '1 30'}, {'content_base64': '/w=='})
@@ -204,9 +208,10 @@ def checked(path: Path) -> os.stat_result:
 
 
 def _chunks(path: Path, expected_bytes: int | None = None) -> Iterator[bytes]:
-    """Yield the bytes of a file.  Raises UnreadableInput.
+    """Yield the bytes of a file in chunks.
 
-    Raises FileChanged if the file does not have `expected_bytes` bytes.
+    Raises UnreadableInput if the file cannot be read, and FileChanged if the file does not have
+    `expected_bytes` bytes.
     """
     nbytes = 0
     try:

@@ -1,4 +1,4 @@
-"""Parses and formats durations, sizes, numbers and times [pure]."""
+"""Parses and formats durations, sizes, numbers and times."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def size(text: str) -> int:
 
 
 def moment(text: str) -> datetime:
-    """Parse a time in ISO 8601, UTC unless it has an offset.  Raises UsageError.
+    """Parse a time in ISO 8601; the default time zone is UTC.  Raises UsageError.
 
     >>> moment("2027-01-31T12:00").isoformat()
     '2027-01-31T12:00:00+00:00'
@@ -56,7 +56,7 @@ def moment(text: str) -> datetime:
 
 
 def count(number: float, noun: str = "") -> str:
-    """Format a number, with a noun in singular or plural.
+    """Format a number with spaces between thousands; add the noun in singular or plural.
 
     >>> count(1, "workunit"), count(100000, "workunit"), count(1000)
     ('1 workunit', '100 000 workunits', '1 000')
@@ -79,7 +79,7 @@ def nbytes(number: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Format a duration in its two largest units.
+    """Format a number of seconds as a duration in its two largest units.
 
     >>> span(0.4), span(38), span(754), span(7384), span(200000)
     ('0 s', '38 s', '12 min 34 s', '2 h 3 min', '2 d 7 h')
@@ -94,7 +94,7 @@ def span(seconds: float) -> str:
 
 
 def rate(per_second: float) -> str:
-    """Format a rate per second, minute, hour or day, in the first unit where it is at least 1.
+    """Format a rate per second, with the first of s, min, h and d in which it is at least 1.
 
     >>> rate(12.34), rate(0.2), rate(0.001), rate(0)
     ('12.3/s', '12.0/min', '3.6/h', '0/s')
@@ -108,7 +108,7 @@ def rate(per_second: float) -> str:
 
 
 def local(at: datetime | None) -> str:
-    """Format a time in the local time zone, to the second; None becomes "-".
+    """Format a time in the local time zone with seconds, or return "-" for None.
 
     >>> local(None)
     '-'
@@ -117,7 +117,9 @@ def local(at: datetime | None) -> str:
 
 
 def label(text: str) -> str:
-    """Convert a text to a part of a workunit's name: ASCII letters, digits, ``_ . + = -``.
+    """Convert a text to a part of a workunit's name.
+
+    The part has only ASCII letters, digits and the characters ``_ . + = -``.
 
     >>> label("Prot\u00e9ine n\u00b0 7.pdb"), label("../x"), label("\u7532")
     ('Proteine_n_7.pdb', 'x', 'u7532')

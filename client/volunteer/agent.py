@@ -1,4 +1,4 @@
-"""The main loop: collects events and executes the commands of the state machine."""
+"""Runs the main loop, which collects events and executes commands."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _SHUTDOWN_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The dependencies of the agent; tests replace them."""
+    """The dependencies of an agent, such as the transport and the display."""
 
     home: Home
     host: HostFacts
@@ -55,7 +55,10 @@ class Tools:
 
 
 class Agent:
-    """The client of one folder. After each turn, `state` is saved in the folder."""
+    """Runs the client of one folder.
+
+    A turn saves `state` in the folder if one of the saved parts has changed.
+    """
 
     def __init__(self, tools: Tools, state: State, now: Callable[[], float] = time.time) -> None:
         self.home, self.rules = tools.home, tools.rules
@@ -73,7 +76,10 @@ class Agent:
         self._falsified = bool(state.falsified)
 
     def begin(self) -> None:
-        """Clean up after an earlier run and schedule a contact with every project."""
+        """Clean up after an earlier run, and schedule a contact with every project.
+
+        Programs that still run are killed, and unused slots and files are deleted.
+        """
         for url, project in self.state.projects.items():
             for held_result in project.in_phase(Phase.RUNNING):
                 kill_orphan(held_result.pid, held_result.pid_started)
@@ -89,14 +95,18 @@ class Agent:
                 slot.clear(left)
 
     def _recovery_event(self, url: str, held_result: HeldResult) -> Event:
-        """Return the event for a result whose program ran when the client was killed."""
+        """Return the event for a result whose program ran when the client was killed.
+
+        The event is ProcessExited if the slot has a finish file and the result has no verdict yet.
+        Otherwise it is ProcessInterrupted.
+        """
         code = slot.finish_code(self.home.slot(held_result.slot))
         if code is None or held_result.verdict is not None:
             return events.ProcessInterrupted(self.now(), project=url, result=held_result.name)
         return self._exited(EndedProcess((url, held_result.name), code, 0, 0.0, 0))
 
     def turn(self, pause: float) -> None:
-        """Collect events, advance the state, save it, execute the commands.
+        """Collect events, advance the state, save the state and execute the commands.
 
         `pause` is the maximum wait for the first event, in seconds.
         """
@@ -108,7 +118,7 @@ class Agent:
             commands += more
         self.state, more = advance(self.state, self._tick(), self.rules)
         commands += more
-        # Saved before the commands are executed: if the client is killed, they are repeated.
+        # The state is saved first. If the client is killed, the next run repeats the commands.
         if before != _durable(self.state):
             self.journal.save(self.state)
             self.host = replace(self.host, host_cpid=self.state.host_cpid)
@@ -126,12 +136,12 @@ class Agent:
         return events.Tick(now, chance(), (local.tm_wday + 1) % 7, hour, self._on_batteries)
 
     def wake(self) -> None:
-        """End the wait of the current turn; safe in signal handlers."""
+        """End the wait of the current turn. Signal handlers may call this method."""
         self.event_queue.put(None)
 
     @property
     def pause(self) -> float:
-        """The maximum wait of the next turn for an event, in seconds."""
+        """The maximum number of seconds that the next turn waits for an event."""
         return _PAUSE_BUSY if self.state.busy or self.runner.slots() else _PAUSE_IDLE
 
     def end(self) -> None:
@@ -183,7 +193,10 @@ class Agent:
                 yield events.SlotMeasured(self.now(), project=url, result=result, nbytes=size)
 
     def _report_events(self, key: Key, report: ProgramReport) -> Iterator[Event]:
-        """Yield the events of a program's report."""
+        """Yield the events that follow from the report of a program.
+
+        Yields nothing if the state does not contain the result.
+        """
         url, name = key
         project = self.state.projects.get(url)
         held_result = project.results.get(name) if project else None
@@ -205,7 +218,10 @@ class Agent:
                 yield events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
 
     def _trickle(self, url: str, name: str) -> Event | None:
-        """Return the event of the trickle in a result's slot and delete it; None without one."""
+        """Delete the trickle in the slot of a result, and return the event of the trickle.
+
+        Returns None if the slot contains no trickle, or if the result has no slot.
+        """
         project = self.state.projects.get(url)
         held_result = project.results.get(name) if project else None
         if held_result is None or held_result.slot < 0:
@@ -219,7 +235,11 @@ class Agent:
         return events.TrickleWritten(self.now(), project=url, result=name, text=text)
 
     def _exited(self, ended: EndedProcess) -> Event:
-        """Return the event of an ended program, with its outputs and resource usage."""
+        """Return the event of an ended program, with its outputs and resource usage.
+
+        Copied outputs are moved out of the slot. If `rules.falsify` is set, one byte of the first
+        output is changed, but only for one result.
+        """
         url, name = ended.key
         project = self.state.projects.get(url)
         held_result = project.results.get(name) if project else None
@@ -228,7 +248,7 @@ class Agent:
         slot_folder = self.home.slot(held_result.slot)
         outputs = slot.take_outputs(self.home, project, held_result)
         falsified = ""
-        # Not read from the state, which may not yet have the event of a program that just ended.
+        # `state.falsified` may not yet contain the result of a program that has just ended.
         may_falsify = self.rules.falsify and not self._falsified
         has_output = outputs[:1] and outputs[0].nbytes >= 0
         if may_falsify and has_output and not (ended.code or ended.signal):
@@ -289,10 +309,10 @@ class Agent:
             )
 
     def _network_work(self, command: Command) -> Callable[[], Event]:
-        """Return a function that executes a network command in a worker thread.
+        """Return a function that executes a network command and returns the resulting event.
 
-        The inputs of the function are computed here, because the state may change before the
-        thread runs.
+        The function runs in a worker thread. Its inputs are computed here, because the state may
+        change before the thread runs. Raises TypeError for an unknown command.
         """
         errands = Errands(self.transport, self.now)
         match command:
@@ -334,7 +354,7 @@ class Agent:
         raise TypeError(f"Unknown command: {command!r}.")
 
     def _work(self, work: Callable[[], Event], command: Command) -> None:
-        """Execute a network command in a worker thread; queue the event of its result or error."""
+        """Call `work` in a worker thread, and queue the event of its success or failure."""
         try:
             event = work()
         except Exception as error:  # noqa: BLE001 - a thread must not end silently
@@ -342,7 +362,7 @@ class Agent:
         self.event_queue.put(event)
 
     def _start(self, command: events.Run) -> Iterator[Event]:
-        """Start a program; yield the events of its start, or of the failure to start it."""
+        """Start the program of a result, and yield the events of its start or failure."""
         url, name = command.project, command.result
         project = self.state.projects[url]
         held_result = project.results[name]
@@ -370,7 +390,10 @@ class Agent:
 
 
 def clean(home: Home, command: Command) -> None:
-    """Delete the file, the slot or the project folder of a command; ignore other commands."""
+    """Delete the file, slot or project folder that a command names.
+
+    Other commands have no effect.
+    """
     match command:
         case events.Discard(project, name):
             for path in (home.file(project, name), home.part(project, name)):
@@ -384,7 +407,10 @@ def clean(home: Home, command: Command) -> None:
 
 
 def apply_user_requests(home: Home) -> None:
-    """Apply the volunteer's requests while no client runs; the caller holds the lock."""
+    """Apply the queued requests of the volunteer while no client runs.
+
+    The caller must hold the lock of the folder. Programs that still run in the slots are killed.
+    """
     state = load_state(home.path)
     kill_strays(home.slots)
     commands: list[Command] = []

@@ -26,7 +26,7 @@ _HINTS = {
 
 
 class NoProjectError(Exception):
-    """The project at the address cannot be attached; the message has a hint."""
+    """The server at an address cannot be used as a project. The message contains a hint."""
 
 
 class RefusedError(Exception):
@@ -37,8 +37,8 @@ class RefusedError(Exception):
 class Credentials:
     """The volunteer's credentials: an account key, or an e-mail address and a password.
 
-    `new_name` is the user name of an account to create. `invitation` is the code that some projects
-    require for a new account.
+    `new_name` is the user name of an account to create, or empty to log in. `invitation` is the
+    code that some projects require for a new account.
     """
 
     key: str = ""
@@ -50,7 +50,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class ProjectLogin:
-    """The result of a log-in: the project's address, name and schedulers, and the account key."""
+    """The address, name and schedulers of a project, and the key of the volunteer's account."""
 
     url: str
     key: str
@@ -61,8 +61,9 @@ class ProjectLogin:
 def look_up_project(transport: HttpTransport, url: str, credentials: Credentials) -> ProjectLogin:
     """Return the address, name and schedulers of a project, and the account key.
 
-    Logs in, or creates an account, unless the credentials have a key. Raises NoProjectError,
-    RefusedError.
+    If the credentials have no key, this function logs in or creates an account. Raises
+    NoProjectError if the server cannot be used as a project, and RefusedError if the project
+    refuses the log-in or the registration.
     """
     url = canonical_url(url)
     if not is_web_url(url):
@@ -82,15 +83,16 @@ def look_up_project(transport: HttpTransport, url: str, credentials: Credentials
 def _log_in_base(url: str, config: ProjectConfig) -> str:
     """Return the base address of the web RPCs that log in and create accounts.
 
-    It is the address of the project unless the configuration sets another one. Raises
-    NoProjectError if that is not a web address, or is http although the project's address is https.
+    It is the address of the project unless the configuration sets another address. Raises
+    NoProjectError if that address is not a web address, or if it uses http and the project's
+    address uses https.
     """
     base = config.web_rpc_url_base
     if not base:
         return url
     if not is_web_url(base) or (url.startswith("https:") and not base.lower().startswith("https:")):
         raise NoProjectError(
-            f"{url} sends log-ins to {base!r:.80}, which is not encrypted.\n"
+            f"The log-in address of {url} is {base!r:.80}, which is not an https address.\n"
             "Hint: copy your account key from the project's web site and use --key-file."
         )
     return base
@@ -99,7 +101,10 @@ def _log_in_base(url: str, config: ProjectConfig) -> str:
 def _get(
     transport: HttpTransport, url: str, hint: str, *, has_credentials: bool = False
 ) -> Response:
-    """Send a GET request; raises NoProjectError with the hint if there is no usable response."""
+    """Send a GET request and return the response.
+
+    Raises NoProjectError with `hint` if the server returns no usable response.
+    """
     try:
         return transport.get(url, has_credentials=has_credentials)
     except UnreachableError as error:
@@ -107,7 +112,10 @@ def _get(
 
 
 def _read_config(transport: HttpTransport, url: str) -> ProjectConfig:
-    """Return the project's configuration, or the defaults if the server has none."""
+    """Return the project's configuration, or the defaults if the server returns none.
+
+    Raises NoProjectError if the server cannot be reached.
+    """
     address = web_rpc_url(url, "get_project_config.php")
     response = _get(transport, address, f"check the address {url} and the network")
     try:
@@ -119,6 +127,7 @@ def _read_config(transport: HttpTransport, url: str) -> ProjectConfig:
 def read_master_page(transport: HttpTransport, url: str) -> tuple[str, ...]:
     """Return the scheduler addresses in the master page of a project.
 
+    If the project uses https, http addresses are returned only if there are no https addresses.
     Raises NoProjectError if the page cannot be read or has no address.
     """
     response = _get(transport, url, f"check the address {url} and the network")
@@ -129,7 +138,7 @@ def read_master_page(transport: HttpTransport, url: str) -> tuple[str, ...]:
     urls = find_scheduler_urls(response.content)
     encrypted = tuple(scheduler for scheduler in urls if scheduler.lower().startswith("https:"))
     if url.startswith("https:") and encrypted:
-        # Requests contain the account key: use only the encrypted addresses.
+        # Requests contain the account key, so only the encrypted addresses are used.
         urls = encrypted
     if not urls:
         raise NoProjectError(
@@ -139,7 +148,11 @@ def read_master_page(transport: HttpTransport, url: str) -> tuple[str, ...]:
 
 
 def _log_in(transport: HttpTransport, base: str, credentials: Credentials) -> str:
-    """Return the account's key; creates an account if the credentials have a new name."""
+    """Log in, or create an account if `new_name` is set, and return the account key.
+
+    Raises RefusedError if the project reports an error, and NoProjectError if the server returns no
+    valid reply.
+    """
     email = credentials.email.strip().lower()
     values = {"email_addr": email, "passwd_hash": password_hash(email, credentials.password)}
     name = "lookup_account.php"

@@ -1,10 +1,13 @@
-"""The shared memory of BOINC's library and the client: a file in the slot.
+"""Exchanges messages with BOINC's library through a file in the slot.
 
-The file has eight channels of 1024 bytes. The first byte of a channel is nonzero while the channel
-has an unread message; the sender sets the byte, the receiver clears it. The program writes to the
-file, so the client does not trust its content. The client does not map the file: a program that
-shortens it would kill the client by SIGBUS. Reads and writes of a file use the same pages as
-mappings. The descriptor stays open, so a link in place of the file has no effect.
+Programs map the file into their memory. The file has eight channels of 1024 bytes. The first byte
+of a channel is nonzero while the channel has an unread message. The sender of the message sets this
+byte, and the receiver clears it.
+
+The program writes to the file, so the client does not trust its content. The client does not map
+the file, because a program that shortens the file would then kill the client by SIGBUS. It uses
+reads and writes, which see the same bytes as a mapping. The client keeps its descriptor open, so a
+program that replaces the file by a link cannot redirect the client to another file.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ _CPU_TIME = re.compile(r"<current_cpu_time>" + _NUMBER)
 
 
 class Channel(IntEnum):
-    """The channels in their order in the file."""
+    """The channels of the file, in order."""
 
     CONTROL = 0
     CONTROL_REPLY = 1
@@ -45,7 +48,7 @@ class Channel(IntEnum):
 
 
 class SharedMemory:
-    """The shared-memory file of a slot; must be closed when the program has ended."""
+    """The shared-memory file of a slot. Call `close` when the program has ended."""
 
     def __init__(self, slot: Path) -> None:
         with safe_files.created(slot, FILE_NAME) as file:
@@ -57,7 +60,10 @@ class SharedMemory:
         return self._read(channel)[:1] not in {b"", b"\0"}
 
     def send(self, channel: Channel, message: str) -> bool:
-        """Write a message; return False if the previous message is still unread."""
+        """Write a message, truncated to 1022 bytes, and return whether it was written.
+
+        Returns False if the previous message is unread or the file cannot be written.
+        """
         content = message.encode()[: CHANNEL_BYTES - 2] + b"\0"
         if self.is_full(channel):
             return False
@@ -65,7 +71,10 @@ class SharedMemory:
         return self._write(channel, 1, content) and self._write(channel, 0, b"\1")
 
     def receive(self, channel: Channel) -> str:
-        """Return the unread message of a channel and clear the flag; empty without a message."""
+        """Return the unread message of a channel, and mark it as read.
+
+        Returns an empty string if there is no unread message.
+        """
         content = self._read(channel)
         if content[:1] in {b"", b"\0"}:
             return ""
@@ -90,7 +99,7 @@ class SharedMemory:
 
 @dataclass(frozen=True, slots=True)
 class ProgramReport:
-    """The last report of a program; a number is None if the program did not report it."""
+    """The values that a program reported in one exchange. A missing number is None."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -99,7 +108,7 @@ class ProgramReport:
 
 
 class Link:
-    """The message exchange with one running program, with or without BOINC's library."""
+    """Exchanges messages with one running program, which may not use BOINC's library."""
 
     def __init__(self, slot: Path) -> None:
         self._memory = SharedMemory(slot)
@@ -115,12 +124,15 @@ class Link:
         self._control.append(message)
 
     def notify(self, message: str) -> None:
-        """Queue a notice of a trickle or an upload, unless the same notice is queued."""
+        """Queue a notice of a trickle or an upload, unless the same notice is already queued."""
         if message not in self._notices:
             self._notices.append(message)
 
     def exchange(self, now: float) -> ProgramReport:
-        """Send due messages and return the program's report; `now` is monotonic time."""
+        """Send the messages that are due, and return the report of the program.
+
+        `now` is a monotonic time in seconds.
+        """
         memory = self._memory
         if self._heartbeat_sent and not memory.is_full(Channel.HEARTBEAT):
             self.uses_library = True
@@ -149,7 +161,7 @@ class Link:
 
 
 def _number_in(pattern: re.Pattern[str], text: str) -> float | None:
-    """Return the captured number, or None if it is missing, infinite or negative."""
+    """Return the captured number, or None if it is missing, malformed, infinite or negative."""
     match = pattern.search(text)
     if match is None:
         return None

@@ -1,6 +1,6 @@
-"""The command line of the volunteer client.
+"""Defines the command line of the volunteer client.
 
-An error is printed to standard error as one sentence and a hint.
+Errors are printed to standard error, most of them with a hint.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ exit codes: 0 done, 1 local error, 2 wrong usage, 3 no answer from the project,
 
 
 class UsageError(Exception):
-    """The command line is not valid; the message has a hint."""
+    """An option or environment variable is missing or not valid. The message contains a hint."""
 
 
 class NotAttachedError(Exception):
@@ -70,10 +70,10 @@ _EXIT_CODES: dict[type[Exception], int] = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that reports errors in one line with a hint, without the usage."""
+    """An argument parser that reports an error in one line with a hint, without the usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Write the error in one line to standard error, and exit with code 2."""
+        """Write the error to standard error in one line, and exit with code 2."""
         self.exit(
             WRONG_USAGE, f"{self.prog}: {message}. Hint: `{self.prog} --help` shows the usage.\n"
         )
@@ -83,7 +83,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands and options."""
     common = _Parser(add_help=False)
     folder_help = "folder of this client (default $VOLUNTEER_DIR or ~/.volunteer)"
-    # No default here: it would overwrite the value of an option before the command.
+    # A default here would overwrite the value of an option that precedes the command.
     common.add_argument(
         "--dir", type=Path, metavar="DIR", default=argparse.SUPPRESS, help=folder_help
     )
@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
     add = partial(commands.add_parser, parents=[common])
     _describe_attach(add("attach", help="join a project"))
-    _describe_run(add("run", help="fetch, compute, report"))
+    _describe_run(add("run", help="download work, compute it and report it"))
     status = add("status", help="show projects and results")
     status.add_argument("--json", action="store_true", help="print JSON")
     status.set_defaults(command=show_status)
@@ -141,7 +141,7 @@ def _describe_attach(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help="replace the account of an attached project",
     )
-    command.add_argument("--create", action="store_true", help="make a new account")
+    command.add_argument("--create", action="store_true", help="create a new account")
     command.add_argument("--name", metavar="N", help="your name, for a new account")
     command.add_argument(
         "--invitation", metavar="CODE", help="invitation code, if the project requires one"
@@ -153,10 +153,12 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     ends = command.add_mutually_exclusive_group()
     ends.add_argument(
-        "--once", action="store_true", help="request work once, finish and report it, exit"
+        "--once", action="store_true", help="request work once, finish and report it, then exit"
     )
     ends.add_argument("--until-idle", action="store_true", help="exit when there is no more work")
-    add("--slots", type=_positive_int, metavar="N", help="processors to use (default all)")
+    add(
+        "--slots", type=_positive_int, metavar="N", help="number of processors to use (default all)"
+    )
     add(
         "--buffer",
         type=_seconds,
@@ -168,13 +170,13 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         "--backoff-scale",
         type=_seconds,
         metavar="F",
-        help="factor of all waiting times (default 1.0)",
+        help="factor of waits after failures and empty replies (default 1.0)",
     )
     add(
         "--report-immediately",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="report within seconds, not within an hour (default)",
+        help="report results within seconds, not within an hour (default)",
     )
     add(
         "--ignore-preferences",
@@ -185,8 +187,8 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         "--confine",
         choices=[*Confinement],
         default=os.environ.get("VOLUNTEER_CONFINE", Confinement.AUTO),
-        help="confine programs with bubblewrap: auto where it works (default, or "
-        "$VOLUNTEER_CONFINE), off, or require to start only confined programs",
+        help="auto confines programs if bubblewrap works, off confines no programs, require "
+        "starts only confined programs (default $VOLUNTEER_CONFINE or auto)",
     )
     add(
         "--readable",
@@ -194,7 +196,7 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="additional folder that confined programs may read; may be repeated",
+        help="additional folder that confined programs may read (can be repeated)",
     )
     command.set_defaults(command=run_client)
 
@@ -214,7 +216,7 @@ def _seconds(text: str) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return its exit code."""
+    """Run one command and return its exit code."""
     options = parser().parse_args(arguments)
     command: Callable[[argparse.Namespace, Home], int] = options.command
     try:
@@ -251,7 +253,10 @@ def _default_folder() -> Path:
 
 
 def _post_request(home: Home, request: UserRequest) -> bool:
-    """Queue a request for the running client, or apply it here; return whether a client runs."""
+    """Queue a request, and return whether a running client will apply it.
+
+    If no client runs in the folder, the request is applied before this function returns.
+    """
     mailbox.post(home.path, request)
     try:
         with mailbox.locked(home.path):
@@ -262,10 +267,10 @@ def _post_request(home: Home, request: UserRequest) -> bool:
 
 
 def attach_project(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer attach`; return its exit code."""
+    """Run `volunteer attach` and return its exit code."""
     credentials = _credentials(options)
     if credentials.new_name or credentials.key:
-        # Checked before the log-in: the project must not create an account that is not used.
+        # This check precedes the log-in, so that the project does not create an unused account.
         _refuse_other_account(options, home, canonical_url(options.url), credentials.key)
     with contextlib.closing(HttpTransport(platforms()[0])) as transport:
         login = look_up_project(transport, options.url, credentials)
@@ -279,7 +284,10 @@ def attach_project(options: argparse.Namespace, home: Home) -> int:
 
 
 def _refuse_other_account(options: argparse.Namespace, home: Home, url: str, key: str) -> None:
-    """Raise UsageError if the client is attached to a project with another account."""
+    """Raise UsageError if the client is attached to the project with another account.
+
+    With `--replace`, no error is raised.
+    """
     project = load_state(home.path).projects.get(url)
     if project is None or project.key == key or options.replace:
         return
@@ -321,7 +329,10 @@ def _credentials(options: argparse.Namespace) -> Credentials:
 
 
 def _first_line(name: str) -> str:
-    """Read the first line of a file, or of standard input if its name is -."""
+    """Return the first line of a file, or of standard input if its name is -.
+
+    Raises UsageError if the file cannot be read or the line is empty.
+    """
     try:
         if name == "-":
             line = sys.stdin.readline()
@@ -343,7 +354,11 @@ def _first_line(name: str) -> str:
 
 
 def _sandbox(options: argparse.Namespace) -> Sandbox:
-    """Return the sandbox that the options select. Raises UsageError, NoSandboxError."""
+    """Return the sandbox that the options select.
+
+    In mode `auto`, prints a warning if programs cannot be confined. Raises NoSandboxError if they
+    must be confined and cannot be, and UsageError if `VOLUNTEER_CONFINE` is not a mode.
+    """
     if options.confine not in {*Confinement}:
         raise UsageError(
             f"VOLUNTEER_CONFINE is {options.confine!r}.\nHint: set it to auto, off or require."
@@ -358,7 +373,7 @@ def _sandbox(options: argparse.Namespace) -> Sandbox:
 def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
     """Return the rules that the options set.
 
-    A client in a folder other than the default one is a separate host on this computer.
+    A client whose folder is not the default folder is a separate host on this computer.
     """
     return Rules(
         slots=options.slots or os.cpu_count() or 1,
@@ -376,7 +391,7 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
 
 
 def run_client(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer run`; return its exit code."""
+    """Run `volunteer run` and return its exit code."""
     mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
     sandbox = _sandbox(options)
     stopping = threading.Event()
@@ -411,7 +426,7 @@ def run_client(options: argparse.Namespace, home: Home) -> int:
 
 
 def show_status(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer status`; return its exit code."""
+    """Run `volunteer status` and return its exit code."""
     state = load_state(home.path)
     now = time.time()
     if options.json:
@@ -422,7 +437,7 @@ def show_status(options: argparse.Namespace, home: Home) -> int:
 
 
 def detach_project(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer detach`; return its exit code."""
+    """Run `volunteer detach` and return its exit code."""
     url = _attached_url(home, options.url)
     _post_request(home, UserRequest("detach", url))
     print(f"detached from {url}", flush=True)
@@ -432,7 +447,7 @@ def detach_project(options: argparse.Namespace, home: Home) -> int:
 def _selected_urls(options: argparse.Namespace, home: Home) -> list[str]:
     """Return the address in the options, or the addresses of all attached projects.
 
-    Raises NotAttachedError if the client is not attached to the project, or to any project.
+    Raises NotAttachedError if the client is not attached to that project, or to any project.
     """
     urls = (
         [_attached_url(home, options.url)] if options.url else list(load_state(home.path).projects)
@@ -443,7 +458,7 @@ def _selected_urls(options: argparse.Namespace, home: Home) -> list[str]:
 
 
 def suspend_or_resume(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer suspend` or `volunteer resume`; return its exit code."""
+    """Run `volunteer suspend` or `volunteer resume`, and return its exit code."""
     outcome = {"suspend": "suspended until `volunteer resume`", "resume": "resumed"}[options.verb]
     for url in _selected_urls(options, home):
         _post_request(home, UserRequest(options.verb, url))
@@ -452,16 +467,19 @@ def suspend_or_resume(options: argparse.Namespace, home: Home) -> int:
 
 
 def request_update(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer update`; return its exit code."""
+    """Run `volunteer update` and return its exit code."""
     for url in _selected_urls(options, home):
         is_running = _post_request(home, UserRequest("update", url))
-        effect = "the running client contacts it now" if is_running else "contacted by the next run"
+        effect = "the running client contacts it now" if is_running else "the next run contacts it"
         print(f"{url}: {effect}", flush=True)
     return OK
 
 
 def _attached_url(home: Home, url: str) -> str:
-    """Return the canonical address of an attached project; raises NotAttachedError."""
+    """Return the canonical form of a project's address.
+
+    Raises NotAttachedError if the client is not attached to the project.
+    """
     address = canonical_url(url)
     attached = list(load_state(home.path).projects)
     if address not in attached:

@@ -1,4 +1,4 @@
-"""Composes a scheduler request from the state [pure]."""
+"""Composes a scheduler request from the state."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ _HERE = (Presence.PRESENT, Presence.UPLOADED)
 def compose_request(
     request: SchedulerRequest, project: Project, ask: Ask, rules: Rules
 ) -> SchedulerRequest:
-    """Return the request with the results, app versions, files and trickles of a project.
+    """Return the request with the results, app versions and trickles of a project.
 
-    `request` has the account key, the host, the clock, the share and the preferences. Finished
-    results are reported; all other results are listed by name.
+    `request` must contain the account key, the host, the clock, the share and the preferences. The
+    returned request reports finished results, lists all other results by name, and lists the sticky
+    files of the project.
     """
     versions = tuple(project.app_versions.values())
     indices = {version.key: index for index, version in enumerate(versions)}

@@ -1,4 +1,4 @@
-"""The options and limits of the client, with their defaults [pure]."""
+"""Defines the options and limits of the client, with their defaults."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ DAY = 86400.0
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The options and limits of the client; durations in seconds."""
+    """The options and limits of the client. Durations are in seconds."""
 
     #: The number of processors that results may use at the same time.
     slots: int = 1
     #: The amount of work to keep in store, in seconds per slot.
     buffer_seconds: float = 0.1 * DAY
-    #: Factor of every waiting time after a failure; below 1 for demonstrations and tests.
+    #: Factor of every waiting time after failures and replies without work. Demonstrations and
+    #: tests set it below 1.
     backoff_scale: float = 1.0
-    #: Minimum time between two contacts with a project; a longer request_delay has precedence.
+    #: Minimum time between two contacts with a project. A longer request_delay has precedence.
     poll_seconds: float = 5.0
-    #: Report within seconds of the end of a result, not within an hour.
+    #: Report a finished result within seconds instead of within an hour.
     report_immediately: bool = True
     #: Request work once, then only contact the project to finish and report it.
     once: bool = False
-    #: Run as one of several clients on this computer, each a separate host.
+    #: Run as one of several clients on this computer. Each of them is a separate host.
     allow_multiple_clients: bool = False
     #: Whether the options set the slots or the buffer, which then override the preferences.
     has_own_slots: bool = False
@@ -37,7 +38,8 @@ class Rules:
 
     #: The maximum delay of a report, so that one request reports several finished results.
     report_wait: float = 3.0
-    #: Without `report_immediately`, results are reported after this delay, or in this number.
+    #: Without `report_immediately`, results are reported after this delay, or as soon as
+    #: `report_batch_size` results are finished.
     slow_report_wait: float = HOUR
     report_batch_size: int = 64
     downloads_per_project: int = 2
@@ -49,7 +51,7 @@ class Rules:
     raised_time_limit: float = 12 * HOUR
 
     def rpc_backoff(self, failures: int, chance: float) -> float:
-        """Return the seconds to wait after consecutive failed contacts (PROTOCOL 2.7).
+        """Return the seconds to wait after `failures` consecutive failed contacts (PROTOCOL 2.7).
 
         `chance` is a random number from 0 to 1.
 
@@ -60,7 +62,7 @@ class Rules:
         return max_wait * (0.5 + chance / 2) * self.backoff_scale
 
     def transfer_backoff(self, failures: int, chance: float) -> float:
-        """Return the seconds to wait after failed transfers of one file (PROTOCOL 3.1).
+        """Return the seconds to wait after `failures` failed transfers of a file (PROTOCOL 3.1).
 
         `chance` is a random number from 0 to 1.
 
@@ -71,7 +73,7 @@ class Rules:
         return max_wait * (0.5 + chance / 2) * self.backoff_scale
 
     def work_backoff(self, failures: int, chance: float) -> float:
-        """Return the seconds until the next work request after empty replies (PROTOCOL 2.7).
+        """Return the seconds to wait after `failures` replies without work (PROTOCOL 2.7).
 
         `chance` is a random number from 0 to 1.
 
@@ -84,7 +86,8 @@ class Rules:
     def time_limit(self, fpops_bound: float, flops: float) -> float:
         """Return the maximum run time of a result in seconds (PROTOCOL 5.4).
 
-        `flops` is the speed of the app version in operations/s.
+        `fpops_bound` is a number of operations, and `flops` is the speed of the app version in
+        operations/s.
 
         >>> Rules().time_limit(125e9, 1e9), Rules().time_limit(8e9, 1e9)
         (125.0, 43200.0)

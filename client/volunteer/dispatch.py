@@ -1,4 +1,4 @@
-"""Dispatches events by type; each module registers its handlers [pure]."""
+"""Calls the handler that a module has registered for the type of an event."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _ORDER = (Phase.RUNNING, Phase.UPLOADING, Phase.REPORTABLE, Phase.READY, Phase.F
 
 
 def stamp(text: str, now: float) -> str:
-    """Return the line of an event: local time, then the text without line breaks."""
+    """Return one line with the local time and the text."""
     return f"{time.strftime('%H:%M:%S', time.localtime(now))} {printable(text)}"
 
 
@@ -38,17 +38,17 @@ def printable(text: str) -> str:
 
 
 class Lines:
-    """Prints one line per event, flushed at once, for logs and pipes."""
+    """Prints lines to standard output, and flushes it after each line."""
 
     def print_line(self, text: str, now: float) -> None:
         """Print one line with the local time."""
         print(stamp(text, now), flush=True)
 
     def show(self, state: State, now: float) -> None:
-        """Do nothing: only `LiveTable` shows the state."""
+        """Do nothing, because only `LiveTable` shows the state."""
 
     def close(self) -> None:
-        """Restore the terminal."""
+        """Do nothing, because only `LiveTable` must restore the terminal."""
 
 
 class LiveTable(Lines):
@@ -70,13 +70,16 @@ class LiveTable(Lines):
 
 
 def for_terminal(rules: Rules) -> Lines:
-    """Return a `LiveTable` on a terminal, `Lines` for other outputs."""
+    """Return a `LiveTable` if standard output is a terminal, else `Lines`."""
     console = Console()
     return LiveTable(console, rules) if console.is_terminal else Lines()
 
 
 def picture(state: State, now: float, slots: int) -> Group:
-    """Return the tables of all projects and their results."""
+    """Return a headline and a table of at most 12 results for each project.
+
+    `slots` is the number of slots that programs may use.
+    """
     parts: list[Text | Table] = []
     for project in state.projects.values():
         table = Table(box=None, padding=(0, 1), show_header=False)
@@ -100,7 +103,8 @@ def picture(state: State, now: float, slots: int) -> Group:
 def _headline(state: State, project: Project, now: float, slots: int) -> str:
     """Return the line above the results of a project.
 
-    It has the busy slots, the credit and the reason why no work is requested.
+    The line contains the busy slots, the number of results, the credit, the current activity and
+    the reason why no work is requested.
     """
     name = project.account.project_name or project.url
     taken = processors_taken(state)
@@ -118,9 +122,10 @@ def _headline(state: State, project: Project, now: float, slots: int) -> str:
 
 
 def fraction_done(state: State, project: Project, held_result: HeldResult, now: float) -> float:
-    """Return the fraction done of a running result, reported by its program or estimated.
+    """Return the fraction done of a running result.
 
-    The estimated run time may be far too low, so the estimated fraction stays below 1.
+    It is the fraction that the program reported, or else an estimate from the elapsed time. The
+    expected run time may be far too low, so the estimate stays below 1.
     """
     progress = state.progress.get((project.url, held_result.name))
     if progress is not None and progress.fraction_done:

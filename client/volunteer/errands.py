@@ -1,4 +1,4 @@
-"""Network requests of worker threads; each method returns an event or raises."""
+"""Executes network requests in worker threads, and returns events."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Errands:
-    """Executes network requests in worker threads, without access to the state."""
+    """Executes network requests in worker threads, which have no access to the state.
+
+    If a method raises an error, `failure` returns the event for that error.
+    """
 
     transport: HttpTransport
     now: Callable[[], float]
@@ -31,7 +34,10 @@ class Errands:
         return events.MasterPageRead(self.now(), project=project, scheduler_urls=scheduler_urls)
 
     def ask(self, command: events.Ask, body: bytes, host: HostFacts) -> Event:
-        """Send a request to each scheduler until one returns a valid reply."""
+        """Send a request to each scheduler in turn until one returns a valid reply.
+
+        Returns RequestFailed with the last error if no scheduler returns a valid reply.
+        """
         reason = ""
         for url in command.urls:
             try:
@@ -47,7 +53,10 @@ class Errands:
         return events.RequestFailed(self.now(), chance(), project=command.project, reason=reason)
 
     def replicate(self, command: events.Replicate, bodies: Sequence[bytes]) -> Event:
-        """Send copies of trickles; the content of the replies is ignored."""
+        """Send copies of trickles to an address, and ignore the content of the replies.
+
+        The returned event contains the first error, if any.
+        """
         reason = ""
         for body in bodies:
             try:
@@ -97,7 +106,7 @@ def failure(command: Command, error: Exception, now: float) -> Event:
                 now, drawn, project=project, name=name, reason=reason, permanent=permanent
             )
         case events.ReadMasterPage(project):
-            # Without the hint, which applies only to `volunteer attach`.
+            # The hint is removed, because it applies only to `volunteer attach`.
             reason = reason.partition("\n")[0]
             return events.MasterPageRead(now, drawn, project=project, reason=reason)
         case events.Replicate(project, url):

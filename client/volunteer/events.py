@@ -1,7 +1,7 @@
-"""Events and commands of the client, as frozen dataclasses [pure].
+"""Defines the events and commands of the client as frozen dataclasses.
 
-Times are unix seconds; `chance` is a random number from 0 to 1, drawn by the agent, because the
-state machine is deterministic. `project` is always the canonical address of the project.
+Times are in unix seconds. `chance` is a random number from 0 to 1. The agent draws it, because the
+state machine must be deterministic. `project` is always the canonical address of the project.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Base class of events; `now` is the time of the event."""
+    """Base class of events. `now` is the time of the event."""
 
     now: float
     chance: float = 0.0
@@ -57,7 +57,10 @@ class Tick(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attached(ProjectEvent):
-    """The volunteer attached a project; `replaces` permits the change of the account."""
+    """The volunteer attached the client to a project.
+
+    `replaces` permits another account for a project that is already attached.
+    """
 
     key: str
     name: str = ""
@@ -66,7 +69,7 @@ class Attached(ProjectEvent):
 
 
 class Detached(ProjectEvent):
-    """The volunteer detached a project: all its data is deleted."""
+    """The volunteer detached the client from a project, whose data must be deleted."""
 
 
 class UpdateWanted(ProjectEvent):
@@ -82,14 +85,14 @@ class ResumeWanted(ProjectEvent):
 
 
 class RunBegan(ProjectEvent):
-    """The client starts and must contact the project as soon as the project allows it."""
+    """The client has started and must contact the project as soon as the project allows it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MasterPageRead(ProjectEvent):
     """The master page was read, or could not be read.
 
-    Without scheduler addresses, `reason` is the error.
+    If the page could not be read, `scheduler_urls` is empty and `reason` is the error.
     """
 
     scheduler_urls: tuple[str, ...] = ()
@@ -114,7 +117,8 @@ class RequestFailed(ProjectEvent):
 class DownloadFinished(FileEvent):
     """A file has been downloaded completely and checked.
 
-    `signed_sha256` is the SHA-256 of the bytes whose signature verified; empty for other files.
+    `signed_sha256` is the SHA-256 of a file whose signature was verified. It is empty for a file
+    that needs no signature.
     """
 
     signed_sha256: str = ""
@@ -122,7 +126,7 @@ class DownloadFinished(FileEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferFailed(FileEvent):
-    """A download or upload failed; `permanent` if a retry cannot succeed."""
+    """A download or upload failed. `permanent` is True if a retry cannot succeed."""
 
     reason: str
     permanent: bool
@@ -130,7 +134,7 @@ class TransferFailed(FileEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DownloadFailed(TransferFailed):
-    """A download failed; `code` is BOINC's number and text."""
+    """A download failed. `code` is BOINC's error number and text, or empty for other errors."""
 
     code: str
 
@@ -141,7 +145,7 @@ class FileLost(FileEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessStarted(ResultEvent):
-    """The program of a result runs; `pid_started` is its start time in clock ticks."""
+    """The program of a result was started. `pid_started` is its start time in clock ticks."""
 
     pid: int
     pid_started: int
@@ -156,9 +160,10 @@ class ProcessNotStarted(ResultEvent):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """An output file after a run; `nbytes` is -1 if no file can be sent.
+    """An output file of a result. `nbytes` is -1 if there is no file that can be sent.
 
-    `fault` is the reason why the file is not sent, for example that it is a symbolic link.
+    `fault` is the reason why an existing file cannot be sent, for example that it is a symbolic
+    link.
     """
 
     name: str
@@ -169,10 +174,12 @@ class Output:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessExited(ResultEvent):
-    """The program of a result ended by itself or by a signal of the client.
+    """The program of a result ended, with an exit code or by a signal.
 
-    `is_unfinished` is true if the program uses BOINC's library and did not call `boinc_finish`.
-    `cpu_time` is in seconds, `peak_memory` in bytes.
+    `signal` is 0 for a program that exited with `code`. `temporary_exit` is the delay in seconds
+    after which the program must run again, or None. `falsified` is the name of the result if the
+    client changed its output, else empty. `is_unfinished` is True if the program uses BOINC's
+    library and did not call `boinc_finish`. `cpu_time` is in seconds and `peak_memory` in bytes.
     """
 
     code: int = 0
@@ -187,7 +194,10 @@ class ProcessExited(ResultEvent):
 
 
 class ProcessInterrupted(ResultEvent):
-    """The program was stopped because the client stops or was killed. It will run again."""
+    """The program of a result was stopped with the client, or an input for its start is missing.
+
+    The program will run again unless the result has a verdict.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +209,7 @@ class SlotMeasured(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgressReported(ResultEvent):
-    """A running program reported its progress; None for values that it did not report."""
+    """A running program reported its progress. A value that it did not report is None."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -207,7 +217,10 @@ class ProgressReported(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrickleWritten(ResultEvent):
-    """A program wrote a message to its project; `fault` is why the message cannot be sent."""
+    """A program wrote a message to its project.
+
+    `fault` is the reason why the message cannot be sent, or empty.
+    """
 
     text: str = ""
     fault: str = ""
@@ -215,14 +228,14 @@ class TrickleWritten(ResultEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadRequested(ResultEvent):
-    """A program requests the upload of outputs before its end."""
+    """A program requested the upload of some of its outputs before its end."""
 
     outputs: tuple[Output, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TricklesReplicated(ProjectEvent):
-    """Copies of trickles were sent to `url`; `reason` is set if a copy was lost."""
+    """Copies of trickles were sent to `url`. `reason` is the error if a copy was lost, or empty."""
 
     url: str
     reason: str = ""
@@ -275,7 +288,11 @@ class ReadMasterPage(ProjectCommand):
 
 @dataclass(frozen=True, slots=True)
 class Ask(ProjectCommand):
-    """Send a scheduler request to the addresses in order, until a valid reply arrives."""
+    """Send a scheduler request to the addresses in order, until a valid reply arrives.
+
+    `work_seconds` is the requested amount of work in seconds. `work_instances` is the number of
+    idle processors. `estimated_delay` is the estimated time until a slot becomes free, in seconds.
+    """
 
     urls: tuple[str, ...]
     seqno: int
@@ -295,21 +312,21 @@ class Replicate(ProjectCommand):
 
 @dataclass(frozen=True, slots=True)
 class Fetch(FileCommand):
-    """Download a file and verify it; `signed` requires a signature by the code-sign key."""
+    """Download a file and verify it. If `signed` is set, the code-sign key must have signed it."""
 
     signed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Run(ResultCommand):
-    """Start the program of a result in its slot; `fresh` empties the slot first."""
+    """Start the program of a result in its slot. If `fresh` is set, the slot is emptied first."""
 
     slot: int
     fresh: bool
 
 
 class Kill(ResultCommand):
-    """Stop the program of a result that is no longer needed."""
+    """Abort the program of a result."""
 
 
 class Suspend(ResultCommand):
@@ -339,7 +356,11 @@ class NotifyUpload(ResultCommand):
 
 @dataclass(frozen=True, slots=True)
 class Upload(FileCommand):
-    """Upload an output file; `resume` first queries the size that the project already has."""
+    """Upload an output file.
+
+    If `resume` is set, the size that the server already has is queried first, whatever the size of
+    the file.
+    """
 
     resume: bool
 

@@ -45,7 +45,10 @@ PERMANENT = "-224 (permanent HTTP error)"
 
 
 class DownloadError(TransferError):
-    """A download failed, or the file is not as declared; `code` is BOINC's number and text."""
+    """A download failed, or the file differs from its description.
+
+    `code` is BOINC's error number and text.
+    """
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason, permanent=code not in {TRANSIENT, DISK_FULL})
@@ -54,7 +57,7 @@ class DownloadError(TransferError):
 
 @dataclass(frozen=True, slots=True)
 class FileDownload:
-    """A file to download; `code_sign_key` is None if it needs no signature."""
+    """A file to download. `code_sign_key` is None if the file needs no signature."""
 
     info: FileInfo
     path: Path
@@ -62,10 +65,11 @@ class FileDownload:
 
 
 def fetch(transport: HttpTransport, download: FileDownload) -> str:
-    """Download a file from the first address that has it, verify it, move it into place.
+    """Download a file, verify it and move it to its path.
 
-    Returns the SHA-256 of a signed file, empty for other files. Raises DownloadError, permanent if
-    every address fails permanently or the content is wrong.
+    The addresses are tried in order. A signed file that is already on the disk is not downloaded.
+    Returns the SHA-256 of a signed file, or an empty string for other files. Raises DownloadError,
+    which is permanent if every address fails permanently or the file is not valid.
     """
     info = download.info
     if download.code_sign_key is not None and not info.signature:
@@ -97,7 +101,7 @@ def fetch(transport: HttpTransport, download: FileDownload) -> str:
 
 
 def _verified_here(download: FileDownload) -> str:
-    """Return the SHA-256 of a signed file already on disk; empty if it must be downloaded."""
+    """Return the SHA-256 of a valid signed file on the disk, or an empty string."""
     try:
         sha256 = check(download.path, download.info, download.code_sign_key)
     except (DownloadError, OSError):
@@ -107,8 +111,9 @@ def _verified_here(download: FileDownload) -> str:
 
 
 def _byte_limit(info: FileInfo, part: Path) -> int:
-    """Return the size limit of a download: the declared size, or a default without one.
+    """Return the maximum number of bytes of a download.
 
+    It is the declared size, with a margin for compressed files, or 1 GiB if no size is declared.
     Raises DownloadError if the declared size does not fit on the disk.
     """
     if not info.nbytes:
@@ -159,7 +164,7 @@ def _write(stream: Stream, part: Path, offset: int, limit: int) -> None:
     """Append the received bytes to the partial file, up to a size of `limit` bytes.
 
     If the server does not support Range, the file is written from the beginning. Raises
-    DownloadError.
+    DownloadError for a wrong range, for an unsafe file and for more than `limit` bytes.
     """
     if stream.start not in {0, offset}:
         raise DownloadError(TRANSIENT, "the server sent a different range")
@@ -195,7 +200,8 @@ def _cut(part: Path) -> None:
 def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
     """Decompress the partial file, delete it, and return the path of the decompressed file.
 
-    The declared size and MD5 are those of the decompressed file. Raises DownloadError.
+    The declared size and MD5 are those of the decompressed file. Raises DownloadError if the file
+    is malformed, or has more than `max_bytes` bytes after decompression.
     """
     unzipped = path.with_name(path.name + ".unzipped")
     unzipped.unlink(missing_ok=True)
@@ -219,12 +225,13 @@ def _unzip(part: Path, path: Path, max_bytes: int) -> Path:
 
 
 def check(path: Path, info: FileInfo, code_sign_key: str | None) -> str:
-    """Compare a file with its description; raises DownloadError, always permanent.
+    """Compare a file with its description, and return the SHA-256 of a signed file.
 
-    A file of an app version is verified only by its signature, as in BOINC: a compromised server
-    cannot make volunteers run a program that the project's owner did not sign.
+    Returns an empty string if `code_sign_key` is None. Otherwise the file is verified by its size
+    and signature, and its MD5 is not compared, as in BOINC. A compromised server cannot make
+    volunteers run a program that the project's owner did not sign.
 
-    Returns the SHA-256 of a signed file, empty for other files. Also raises OSError, and its
+    Raises a permanent DownloadError if the file differs, OSError if it cannot be read, and the
     subclass UnsafeFileError if the path is not a plain file.
     """
     digests = digests_of(path.parent, path.name)
@@ -253,7 +260,8 @@ class Digests:
 def digests_of(root: Path, name: str) -> Digests:
     """Return the size and the digests of a plain file below a folder.
 
-    Raises OSError, and its subclass UnsafeFileError if the path is not a plain file.
+    Raises OSError if the file cannot be read, and the subclass UnsafeFileError if the path is not a
+    plain file.
     """
     md5, sha256 = hashlib.md5(usedforsecurity=False), hashlib.sha256()
     nbytes = 0

@@ -1,9 +1,9 @@
 """Ends the programs of a client that was killed.
 
-The guardian is a process in its own session. It reads a pipe whose other end only the client has:
-the end of the input means that the client no longer exists. A client that stops normally ends the
-guardian first. Programs with BOINC's library notice a missing client themselves within ten
-seconds; other programs do not.
+The guardian is a process in its own session. It reads a pipe whose other end only the client has.
+When the client no longer exists, the pipe is closed, and the guardian kills the programs. A client
+that stops normally ends the guardian first. Programs with BOINC's library end within ten seconds
+if the client is missing, but other programs continue.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCK_SECONDS = 2.0
 
 
 class Guardian:
-    """The guardian process of one client folder. It runs until `close` is called."""
+    """The guardian process of one client folder."""
 
     def __init__(self, home: Path) -> None:
         package = str(Path(__file__).resolve().parent.parent)

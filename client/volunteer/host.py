@@ -35,7 +35,7 @@ _PLATFORMS = {
 
 
 def platforms() -> tuple[str, ...]:
-    """Return BOINC's names of the platforms whose programs run here, the best first."""
+    """Return BOINC's names of the platforms whose programs run here, best platform first."""
     machine = platform.machine().lower()
     names = _PLATFORMS.get(machine, (f"{machine}-unknown-{platform.system().lower()}",))
     if machine == "x86_64" and platform.system() == "Darwin":
@@ -49,7 +49,7 @@ def platforms() -> tuple[str, ...]:
 def read_host(folder: Path, slots: int, now: float) -> HostFacts:
     """Return the description of this computer, with `slots` as the number of processors.
 
-    The speed is measured every five days and stored in `host.json` in the folder.
+    The speed is measured at most every five days, and stored in `host.json` in the folder.
     """
     names = platforms()
     cpu = _cpuinfo()
@@ -88,7 +88,7 @@ def with_disk(host: HostFacts, folder: Path) -> HostFacts:
 def on_batteries(supplies: Path = Path("/sys/class/power_supply")) -> bool:
     """Return whether this computer has mains supplies and all are offline (Linux only).
 
-    False for a computer that does not report its power supplies, such as most servers.
+    Returns False for a computer that does not report its power supplies, such as most servers.
     """
     lines = []
     with contextlib.suppress(OSError):
@@ -100,7 +100,7 @@ def on_batteries(supplies: Path = Path("/sys/class/power_supply")) -> bool:
 
 
 def folder_size(folder: Path) -> int:
-    """Return the bytes of all files below a folder; files deleted meanwhile are ignored."""
+    """Return the total size of the files below a folder, in bytes."""
     size = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -156,7 +156,7 @@ def _os_name() -> str:
 
 
 def _container_engine() -> str:
-    """Return the version of podman or docker if it can run containers; else an empty string."""
+    """Return the version of podman or docker, or an empty string if neither is available."""
     for command in (
         ("podman", "version", "--format", "{{.Client.Version}}"),
         # The version of the server, because the client alone cannot run containers.
@@ -192,7 +192,8 @@ def _address() -> str:
 def _speed(path: Path, now: float) -> dict[str, float]:
     """Return the speed of one processor in operations/s and the time of the measurement.
 
-    The speed is read from the file; if the file is older than five days, it is measured and stored.
+    The keys are `fpops`, `iops` and `measured_at`. The values are read from the file. If they are
+    missing or older than five days, the speed is measured and stored.
     """
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(path.read_text())
@@ -204,7 +205,7 @@ def _speed(path: Path, now: float) -> dict[str, float]:
 
 
 def _measure_fpops() -> float:
-    """Measure floating-point operations per second with `math.dist`, which loops in C."""
+    """Return the measured floating-point operations per second of `math.dist`, a loop in C."""
     point = tuple(float(number) for number in range(4096))
     reversed_point = point[::-1]
     rounds, begin = 0, time.process_time()

@@ -1,4 +1,4 @@
-"""Merges a scheduler reply into the state of a project [pure]."""
+"""Merges a scheduler reply into the state of a project."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _MERGED = ("urls", "upload_urls", "signature", "grant", "sticky", "executable")
 def take_reply(
     state: State, project: Project, reply: Reply, now: float
 ) -> tuple[State, Project, list[Command]]:
-    """Merge a scheduler reply into a project; return the new state, project and commands.
+    """Merge a scheduler reply into a project, and return the new state, project and commands.
 
-    The order of the elements in the reply has no effect.
+    The order of elements of different kinds in the reply has no effect.
     """
     commands: list[Command] = [Print(f"{_name(project, reply)}: {m.text}") for m in reply.messages]
     if reply.messages:
@@ -64,7 +64,7 @@ def take_reply(
     new_tasks = len(project.in_phase(*_NOT_STARTED)) - tasks_before
     project, more = take_trickle_urls(project, reply)
     commands += more
-    # After the results, because a trickle may be for a result of the same reply.
+    # Trickles follow the results, because a trickle may be for a result of the same reply.
     project, more = take_trickles(project, reply)
     commands += more
     if new_tasks:
@@ -77,7 +77,7 @@ def _name(project: Project, reply: Reply) -> str:
 
 
 def _take_hostid(state: State, project: Project, hostid: int, now: float) -> tuple[State, Project]:
-    """Store the host id and restart the numbers of requests (PROTOCOL 2.4).
+    """Store the host id, and reset the number of the next request to 0 (PROTOCOL 2.4).
 
     If the project has changed the host id, the client gets a new `host_cpid`.
     """
@@ -102,7 +102,10 @@ def _take_account(project: Project, reply: Reply) -> Project:
 
 
 def _take_key(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
-    """Accept the first code-sign key, and later a new key only if the current key signed it."""
+    """Store the first code-sign key of a project, or a valid successor of the current key.
+
+    If `_rotation_fault` refuses a new key, the current key is kept and a line is printed.
+    """
     new = reply.code_sign_key
     if not new or new == project.code_sign_key:
         return project, []
@@ -119,11 +122,12 @@ def _take_key(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
 
 
 def _rotation_fault(project: Project, new: str, signature: str) -> str:
-    """Return why a new code-sign key is refused; empty if it is accepted.
+    """Return the reason why a new code-sign key is refused, or an empty string.
 
-    The current key must have signed it. Files and keys are signed in the same way (PROTOCOL 4.2),
-    so a signed file with the text of a key could replace the key. Therefore a key must have exactly
-    the format in which projects write keys, and its signature must not be the signature of a file.
+    The current key must have signed the new key. Files and keys are signed in the same way
+    (PROTOCOL 4.2), so a signed file with the text of a key could replace the key. Therefore a key
+    must have exactly the format in which projects write keys, and its signature must not be the
+    signature of a file.
     """
     if not verifies_text(new, signature, project.code_sign_key):
         return "the new code-sign key is not signed by the old one"
@@ -169,7 +173,7 @@ def _take_acks(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
 def drop_unneeded(project: Project) -> tuple[Project, list[Command]]:
     """Delete workunits without results, superseded app versions and unreferenced files.
 
-    Sticky files are kept.
+    Sticky files are kept, and so are app versions that a result uses.
     """
     wanted = {held_result.offer.wu_name for held_result in project.results.values()}
     workunits = {name: workunit for name, workunit in project.workunits.items() if name in wanted}
@@ -208,7 +212,7 @@ def _superseded(version: AppVersion, project: Project) -> bool:
 def _names_in_use(project: Project, *, without: str = "") -> list[str]:
     """Return the names of the files of all results, app versions and workunits.
 
-    `without` is the name of a result whose files are left out.
+    `without` is the name of a result whose files are not included.
     """
     offers = (held_result.offer for name, held_result in project.results.items() if name != without)
     app_versions, workunits = project.app_versions.values(), project.workunits.values()
@@ -238,7 +242,7 @@ def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, l
 
 
 def _take_deletions(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
-    """Clear the sticky flag of the files that the project lists, and delete unneeded files."""
+    """Clear the sticky flag of the files in `deleted_files`, and delete unneeded files."""
     for name in reply.deleted_files:
         held_file = project.files.get(name)
         if held_file is not None:
@@ -250,21 +254,24 @@ def _take_deletions(project: Project, reply: Reply) -> tuple[Project, list[Comma
 
 @dataclass(slots=True)
 class _Refusals:
-    """The reasons for refused parts of a reply, by file name, workunit name and version key."""
+    """The reasons why files, workunits and app versions of a reply were refused.
+
+    The keys are file names, workunit names and the keys of app versions.
+    """
 
     files: dict[str, str] = field(default_factory=dict)
     workunits: dict[str, str] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    #: The reasons for refused app versions by app name, for a result without a version number.
+    #: The same reasons as in `versions` by app name, for a result without a version number.
     apps: dict[str, str] = field(default_factory=dict)
 
 
 def _take_science(project: Project, reply: Reply) -> tuple[Project, _Refusals]:
-    """Add the files, app versions and workunits of a reply to the project.
+    """Add the valid files, app versions and workunits of a reply to the project.
 
-    App versions and workunits that are already stored keep their files. Roles are assigned in the
-    order program, input, output, independently of the order in the reply. A file that is listed
-    both as a program and as an input therefore becomes a program.
+    Returns the project and the refusals. App versions and workunits that are already stored keep
+    their files. Roles are assigned in the order program, input, output, and not in the order of the
+    reply. Therefore a file that is listed both as a program and as an input becomes a program.
     """
     refusals = _Refusals()
     project = _take_files(_with_roles(project), reply, refusals)
@@ -313,9 +320,9 @@ def _take_files(project: Project, reply: Reply, refusals: _Refusals) -> Project:
 
 
 def _change_fault(held_file: HeldFile, info: FileInfo) -> str:
-    """Return why the new description of a stored file is refused; empty if it is accepted.
+    """Return the reason why a new description of a stored file is refused, or an empty string.
 
-    The content of a file name must not change, because a changed file could replace a program.
+    A file name must always have the same content. Otherwise a later reply could replace a program.
     """
     name, before = info.name, held_file.info
     if held_file.presence != Presence.FAILED and before.md5 and info.md5 and before.md5 != info.md5:
@@ -339,7 +346,7 @@ def _with_roles(project: Project) -> Project:
 def _give_role(
     project: Project, owners: Iterable[AppVersion | Workunit | Result], role: Role
 ) -> Project:
-    """Assign a role to the files of the owners; a file that has a role keeps it.
+    """Assign a role to each file of the owners that has no role yet.
 
     A file that becomes a program is downloaded again unless its signature was verified.
     """
@@ -358,9 +365,9 @@ def _give_role(
 def _refs_fault(
     project: Project, refs: tuple[FileRef, ...], role: Role, refusals: _Refusals
 ) -> str:
-    """Return why files may not have a role or their names in the slot; empty if they may.
+    """Return the reason why files may not have a role or their slot names, or an empty string.
 
-    A missing file description is not a fault here; the result is discarded later.
+    A missing file description is not a reason, because `_missing` discards the result later.
     """
     for ref in refs:
         name = ref.file_name
@@ -384,7 +391,7 @@ def _described(role: Role) -> str:
 def _merge(held_file: HeldFile | None, info: FileInfo) -> HeldFile:
     """Return a file with the addresses, signatures and flags of a new description.
 
-    The size and the MD5 of a stored file do not change, unless its transfer has failed.
+    A stored file keeps its size and MD5, unless its transfer has failed permanently.
     """
     if held_file is None:
         return HeldFile(info)
@@ -413,7 +420,8 @@ def _take_results(
         refused = _refused(project, resolved, refusals, outputs)
         missing = "" if refused else _missing(project, resolved)
         if refused:
-            # Reported as failed, because the project would send a discarded result again.
+            # The result is reported as failed, because the project would send a discarded result
+            # again.
             commands.append(Print(f"{offer.name} refused: {refused}"))
             project = project.with_result(_refuse(resolved, refused, now))
         elif missing:
@@ -427,15 +435,15 @@ def _take_results(
 
 def _refuse(offer: Result, reason: str, now: float) -> HeldResult:
     verdict = Verdict(ClientState.COMPUTE_ERROR, COULD_NOT_START, f"couldn't start app: {reason}")
-    # Without outputs, because their names may belong to other files.
+    # The outputs are removed, because their names may belong to other files.
     offer = replace(offer, file_refs=())
     return HeldResult(offer, phase=Phase.REPORTABLE, received_at=now, verdict=verdict, ready_at=now)
 
 
 def _refused(project: Project, offer: Result, refusals: _Refusals, outputs: dict[str, str]) -> str:
-    """Return why a result must not be computed; empty if its names are valid.
+    """Return the reason why a result must not be computed, or an empty string.
 
-    `outputs` maps the output files of all results in the state to their results.
+    `outputs` maps the names of the output files of all stored results to the names of the results.
     """
     if offer.wu_name in refusals.workunits:
         return refusals.workunits[offer.wu_name]
@@ -454,7 +462,7 @@ def _refused(project: Project, offer: Result, refusals: _Refusals, outputs: dict
 
 
 def slot_fault(project: Project, offer: Result) -> str:
-    """Return why the files of a result cannot share its slot; empty if they can.
+    """Return the reason why the files of a result cannot be in one slot, or an empty string.
 
     The project must have the workunit and the app version of the result.
     """
@@ -473,10 +481,10 @@ def slot_fault(project: Project, offer: Result) -> str:
 
 
 def output_fault(project: Project, offer: Result) -> str:
-    """Return why an output of a result would overwrite another file; empty if it would not.
+    """Return a message if an output of a result would overwrite another file, else "".
 
-    It is called before each start. Replies with such results are refused, but a state that an
-    earlier version of the client wrote may contain one.
+    This function is called before each start. A result with such an output is refused when it
+    arrives, but a state that an earlier version of the client wrote may contain such a result.
     """
     taken = NameSet(_names_in_use(project, without=offer.name))
     for ref in offer.file_refs:
@@ -508,7 +516,7 @@ def _resolve(project: Project, offer: Result) -> Result:
 
 
 def _missing(project: Project, offer: Result) -> str:
-    """Return which part of a result is missing; empty if the result is complete."""
+    """Return a description of a missing part of a result, or an empty string."""
     workunit = project.workunits.get(offer.wu_name)
     if workunit is None:
         return f"the project sent no workunit {offer.wu_name}"

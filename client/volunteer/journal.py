@@ -20,12 +20,13 @@ if typing.TYPE_CHECKING:
 T = typing.TypeVar("T")
 FORMAT = 1
 _TRANSIENT = frozenset({"busy", "contacted", "paused", "progress"})
-# The state has many of these records, and few change between two saves: their JSON is cached.
+# The state has many of these records, and few of them change between two saves. Therefore their
+# JSON is cached.
 _CACHED_TYPES = (AppVersion, HeldFile, HeldResult, Workunit)
 
 
 class DamagedJournalError(Exception):
-    """No state file can be read; the message has a hint."""
+    """State files exist, but none of them can be read. The message contains a hint."""
 
 
 class Journal:
@@ -37,7 +38,10 @@ class Journal:
         self._texts: dict[int, tuple[Any, str]] = {}
 
     def save(self, state: State) -> None:
-        """Write the state durably; after a kill, the old or the new state is on disk."""
+        """Replace `state.json` atomically, and keep its old content in `state.previous.json`.
+
+        If the client is killed during this call, the old or the new state is on the disk.
+        """
         written = self.current.with_suffix(".writing")
         with os.fdopen(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(f'{{"format": {FORMAT}, "state": {self._text(state)}}}')
@@ -50,7 +54,7 @@ class Journal:
         _sync_folder(self.current.parent)
 
     def _text(self, state: State) -> str:
-        """Return the state as JSON; the text of unchanged records is reused."""
+        """Return the state as JSON, and reuse the text of records that have not changed."""
         former, self._texts = self._texts, {}
 
         def write(value: Any) -> str:  # noqa: ANN401 - as `to_plain`
@@ -74,9 +78,10 @@ class Journal:
         return write(state)
 
     def load(self) -> State | None:
-        """Return the state, or the previous state if the file is damaged; None in a new folder.
+        """Return the saved state, or None if the folder has no state file.
 
-        Raises DamagedJournalError if there are files and none can be read.
+        If `state.json` is missing or damaged, the previous state is returned. Raises
+        DamagedJournalError if state files exist and none of them can be read.
         """
         reasons = []
         for path in (self.current, self.previous):
@@ -100,7 +105,10 @@ class Journal:
 
 
 def load_state(folder: Path) -> State:
-    """Read the state of a folder; in a new folder, return a state with a random `host_cpid`."""
+    """Return the saved state of a folder, or a new state with a random `host_cpid`.
+
+    Raises DamagedJournalError if state files exist and none of them can be read.
+    """
     return Journal(folder).load() or State(host_cpid=secrets.token_hex(16))
 
 
@@ -113,7 +121,10 @@ def _sync_folder(folder: Path) -> None:
 
 
 def to_plain(value: Any) -> Any:  # noqa: ANN401 - converts every type of the records
-    """Convert records to JSON types; fields with their default value are omitted."""
+    """Convert records to JSON types.
+
+    Fields in `_TRANSIENT` are omitted, and so are fields that equal their default value.
+    """
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {name: to_plain(item) for name, item in _fields(value).items()}
     if isinstance(value, dict):
@@ -132,7 +143,10 @@ def _fields(record: Any) -> dict[str, Any]:  # noqa: ANN401 - as above
 
 
 def from_plain(kind: type[T], value: Any) -> T:  # noqa: ANN401 - as above
-    """Convert JSON types to a record; unknown fields are ignored, wrong types raise TypeError."""
+    """Convert JSON types to a record of the class `kind`, without unknown fields.
+
+    Raises TypeError, ValueError or AttributeError for a value of the wrong type.
+    """
     return typing.cast("T", _read(kind, value))
 
 

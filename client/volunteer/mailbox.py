@@ -1,4 +1,4 @@
-"""Requests of the volunteer, queued as files for the running client."""
+"""Queues requests of the volunteer as files for the running client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FolderInUseError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UserRequest:
-    """A request of the volunteer; `verb` is attach, detach, update, suspend or resume."""
+    """A request of the volunteer. `verb` is attach, detach, update, suspend or resume."""
 
     verb: str
     project: str
@@ -40,7 +40,7 @@ class UserRequest:
     replaces: bool = False
 
     def event(self, now: float) -> ProjectEvent:
-        """Return the event of the request; raises KeyError for an unknown verb."""
+        """Return the event of the request. Raises KeyError for an unknown verb."""
         if self.verb == "attach":
             details = asdict(self)
             del details["verb"]
@@ -55,7 +55,10 @@ class UserRequest:
 
 
 def post(folder: Path, request: UserRequest) -> Path:
-    """Write a request; a running client applies it within a second and deletes the file."""
+    """Write a request to a new file, and return the path of the file.
+
+    A running client applies the request within about a second, and then deletes the file.
+    """
     requests_folder = folder / "wishes"
     requests_folder.mkdir(mode=0o700, exist_ok=True)
     path = requests_folder / f"{time.time_ns()}-{request.verb}.json"
@@ -67,9 +70,10 @@ def post(folder: Path, request: UserRequest) -> Path:
 
 
 def waiting(folder: Path) -> list[tuple[Path, UserRequest]]:
-    """Return all requests in order; the caller deletes the files after it has saved the state.
+    """Return the queued requests with the paths of their files, oldest request first.
 
-    It is harmless to apply a request twice. A file that cannot be read is deleted here.
+    The caller must delete the files after it has saved the state. A request can be applied twice
+    without harm. This function deletes files that it cannot read.
     """
     requests = []
     for path in sorted((folder / "wishes").glob("*.json")):
@@ -84,9 +88,10 @@ def waiting(folder: Path) -> list[tuple[Path, UserRequest]]:
 
 @contextlib.contextmanager
 def locked(folder: Path, timeout_seconds: float = 0.0) -> Iterator[None]:
-    """Hold the exclusive lock of the folder; raises FolderInUseError after `timeout_seconds`.
+    """Lock the folder exclusively while the block runs.
 
-    Other commands hold the lock only briefly, so a client that starts waits about a second.
+    Raises FolderInUseError if the folder is still locked after `timeout_seconds`. Other commands
+    lock the folder only briefly, so a client that starts waits for one second.
     """
     until = time.monotonic() + timeout_seconds
     with (folder / "lock").open("a+") as file:

@@ -1,7 +1,8 @@
-"""File names that a project may use on this computer [pure].
+"""Checks the file names that a project may use on this computer.
 
 A name comes from the network and becomes a path below `projects/` or `slots/`. Names are compared
-case-folded and in Unicode's form NFC, because some file systems do not distinguish such names.
+after case folding and normalization to Unicode's form NFC, because some file systems treat names
+that differ only in these respects as equal.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ def folded(name: str) -> str:
 
 
 def name_fault(name: str) -> str:
-    """Return why a project may not use a name, physical or in the slot; empty if it may.
+    """Return the reason why a project may not use a file name, or an empty string.
+
+    The name may contain folders.
 
     >>> name_fault("data/in.txt"), name_fault("../x"), name_fault("BOINC_finish_called")
     ('', "'../x' leaves its folder", "'BOINC_finish_called' is reserved for the client")
@@ -53,10 +56,11 @@ def name_fault(name: str) -> str:
 
 
 def file_fault(name: str) -> str:
-    """Return why a project may not use a physical name; empty if it may.
+    """Return the reason why a project may not use a physical file name, or an empty string.
 
-    Physical names have no folders, as in BOINC: a program could replace a folder by a link, and the
-    client would write or delete files at its target.
+    A physical name is the name of a file in the project's folder. It contains no folders, as in
+    BOINC. Otherwise a program could replace a folder by a link, and the client would write or
+    delete files at the target of the link.
 
     >>> file_fault("in_1"), file_fault("data/in_1")
     ('', "'data/in_1' is in a folder")
@@ -74,9 +78,9 @@ def _is_reserved(part: str) -> bool:
 
 
 def shared_name(names: Iterable[str]) -> str:
-    """Return the first name that clashes with an earlier one; empty if no names clash.
+    """Return the first name that clashes with an earlier name, or an empty string.
 
-    Two names clash if they are the same, or if one is a folder of the other.
+    Two names clash if they are equal, or if one name is a folder in the path of the other name.
 
     >>> shared_name(["in", "out", "IN"]), shared_name(["a/b", "a"]), shared_name(["a", "ab"])
     ('IN', 'a', '')
@@ -90,7 +94,7 @@ def shared_name(names: Iterable[str]) -> str:
 
 
 class NameSet:
-    """The names in one folder; detects clashes with another name in constant time."""
+    """A set of the names in one folder, which finds clashes without a search of all names."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._files: dict[str, str] = {}
@@ -99,13 +103,13 @@ class NameSet:
             self.add(name)
 
     def add(self, name: str) -> None:
-        """Add a name and the folders that it needs."""
+        """Add a name and the folders in its path."""
         key = folded(name)
         self._files[key] = name
         self._folders.update(dict.fromkeys(_parents(key), name))
 
     def clash(self, name: str) -> str:
-        """Return the stored name that clashes with a name; empty if there is no clash."""
+        """Return a name in the set that clashes with `name`, or an empty string."""
         key = folded(name)
         for owner in (self._files.get(key), self._folders.get(key)):
             if owner is not None:

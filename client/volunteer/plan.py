@@ -1,4 +1,4 @@
-"""Plans the next commands at each tick from the state [pure]."""
+"""Plans the next commands at each tick from the state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ Planner = Callable[[State, Project, Tick, Rules], Step]
 def next_commands(state: State, tick: Tick, rules: Rules) -> Step:
     """Return the new state and the commands that can begin now.
 
-    `state.busy` lists the work in progress.
+    `busy` of the new state contains the downloads, uploads, starts and contacts in progress.
     """
     commands: list[Command] = []
     for url in state.projects:
@@ -74,7 +74,10 @@ def _settle(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def after_error(project: Project, event: Event, rules: Rules) -> Project:
-    """Delay the next work request after a failed result; reports are not delayed."""
+    """Return the project with a delayed next work request after a failed result.
+
+    Reports are not delayed.
+    """
     errors = project.errors + 1
     retry_at = event.now + rules.rpc_backoff(errors, event.chance)
     return replace(project, errors=errors, work_retry_at=max(project.work_retry_at, retry_at))
@@ -109,7 +112,10 @@ def _settle_outputs(
 
 
 def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Start downloads in the order of the report deadlines of their results."""
+    """Start downloads in the order of the report deadlines of their results.
+
+    Sticky files that no result needs are downloaded last.
+    """
     commands: list[Command] = []
     signed = _names_to_sign(project)
     for held_result in project.in_phase(Phase.FETCHING):
@@ -133,7 +139,10 @@ def _fetch(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _names_to_sign(project: Project) -> set[str]:
-    """Return the names of executable files and of all files of app versions."""
+    """Return the names of the files that must be signed.
+
+    These are executable files and all files of app versions.
+    """
     executable = {name for name, held_file in project.files.items() if held_file.info.executable}
     return executable.union(file_names(project.app_versions.values()))
 
@@ -147,7 +156,7 @@ def _count(state: State, prefix: str) -> int:
 
 
 def _run(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Resume suspended results and start ready ones while processors are free.
+    """Resume suspended results and start ready results while processors are free.
 
     The result with the earliest report deadline is first.
     """
@@ -244,9 +253,9 @@ def _limit(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
 
 
 def _upload(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
-    """Start uploads, at most two at a time per project.
+    """Start uploads, at most `downloads_per_project` at a time for each project.
 
-    Running programs can request uploads, too.
+    Outputs of running results are included if their programs requested the upload.
     """
     commands: list[Command] = []
     for held_result in project.in_phase(Phase.UPLOADING, Phase.RUNNING, Phase.READY):
@@ -278,7 +287,8 @@ def _contact(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
         return _read_master(state, project, now)
     first = project.next_scheduler % len(project.scheduler_urls)
     urls = project.scheduler_urls[first:] + project.scheduler_urls[:first]
-    # Incremented before sending: a lost request leaves a gap, which servers accept.
+    # The number is incremented before the request is sent. A lost request leaves a gap, which
+    # servers accept.
     seqno = project.rpc_seqno if project.hostid else 0
     contacted = replace(
         project,
@@ -345,7 +355,7 @@ def _trickles_due(project: Project) -> bool:
 def report_due(project: Project, rules: Rules, now: float) -> bool:
     """Return whether finished results must be reported now (PROTOCOL 2.8).
 
-    By default, they are reported earlier than the protocol requires.
+    With `report_immediately`, they are reported earlier than the protocol requires.
     """
     ready = project.in_phase(Phase.REPORTABLE)
     if not ready:
@@ -390,10 +400,10 @@ def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tup
 
 
 def busy_seconds(state: State, rules: Rules, now: float) -> float:
-    """Return the estimated seconds until a slot is free, from all unfinished results.
+    """Return the estimated seconds until the unfinished results leave a slot free.
 
-    A request sends it as `estimated_delay`. The project uses it to predict whether a new result can
-    meet its deadline.
+    The value is sent as `estimated_delay`. The project uses this value to predict whether a new
+    result can meet its deadline.
     """
     busy = [0.0] * rules.slots
     for project in state.projects.values():

@@ -1,4 +1,4 @@
-"""Selects the computing preferences in force and computes their effect [pure].
+"""Selects the computing preferences in force and computes their effect.
 
 The newest preferences of any project are in force, as in BOINC's client. The options of the client
 override single values, and `--ignore-preferences` disables all preferences.
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def take_preferences(
     state: State, project: Project, reply: Reply, now: float
 ) -> tuple[State, list[Command]]:
-    """Store the preferences of a reply if they are newer than the stored ones.
+    """Store the preferences of a reply if they are newer than the stored preferences.
 
-    Malformed preferences are refused with a line in the log.
+    Malformed preferences are not stored, and a line with the reason is printed.
     """
     text = reply.global_preferences
     if not text:
@@ -37,7 +37,7 @@ def take_preferences(
     name = project.account.project_name or project.url
     if fault := preferences_fault(text):
         return state, [Print(f"{name}: its computing preferences are refused: {fault}")]
-    # A future time counts as now: otherwise no other project could send newer preferences.
+    # A future time counts as now. Otherwise no other project could send newer preferences.
     mod_time = min(mod_time_of(text), now)
     former = state.received_preferences
     if mod_time <= former.mod_time:
@@ -60,7 +60,7 @@ def without_preferences_of(state: State, project_url: str) -> State:
 
 
 def preferences_in_force(state: State, rules: Rules) -> GlobalPreferences:
-    """Return the received preferences with the changes by the options of the client.
+    """Return the computing preferences in force, in which options override received values.
 
     `mod_time` is the time of the received preferences even if they are ignored. With an older time,
     projects would send the preferences in every reply.
@@ -93,7 +93,7 @@ def working_rules(rules: Rules, state: State) -> Rules:
 
 
 def pause_reason(state: State, tick: Tick, rules: Rules) -> str:
-    """Return why no program may run now; empty if programs may run."""
+    """Return the reason why no program may run now, or an empty string."""
     preferences = preferences_in_force(state, rules)
     if tick.on_batteries and not preferences.run_on_batteries:
         return "this computer runs on batteries"
@@ -103,11 +103,11 @@ def pause_reason(state: State, tick: Tick, rules: Rules) -> str:
 
 
 def preferences_for(state: State, project: Project) -> tuple[str, str]:
-    """Return the received preferences and the hash of the e-mail address, for a project.
+    """Return the received preferences and the e-mail hash to send to a project.
 
     Both are empty unless the project has the same hash as the project that sent the preferences.
-    BOINC's clients up to version 7 send preferences to every project; a project with another hash
-    does not store them.
+    BOINC's clients up to version 7 send preferences to every project, but a project with another
+    hash does not store them.
     """
     received = state.received_preferences
     source = state.projects.get(received.source)

@@ -1,4 +1,4 @@
-"""Reasons why the client requests no work from a project [pure]."""
+"""Finds the reason why the client requests no work from a project."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A reason to request no work from a project; `until` in unix seconds, 0 if unknown."""
+    """A reason to request no work from a project.
+
+    `until` is the end of the wait in unix seconds, or 0 if the end is unknown.
+    """
 
     reason: str
     until: float = 0.0
@@ -30,7 +33,10 @@ class Wait:
 
 
 def wait_of(state: State, project: Project, now: float) -> Wait | None:
-    """Return why the client requests no work from a project now; None without a reason."""
+    """Return the reason why the client requests no work from a project now, or None.
+
+    If the client waits for several times, the reason with the latest time is returned.
+    """
     if state.paused:
         return Wait(f"programs pause: {state.paused}")
     if project.is_suspended:
@@ -65,9 +71,9 @@ def _stalled(project: Project, now: float) -> list[Wait]:
 
 
 def activity(project: Project, now: float) -> str:
-    """Return the activity of a project without running results; empty if a result runs.
+    """Return a description of the downloads, the restart or the uploads of a project.
 
-    The activity is a download, the wait for a restart or an upload, else an empty text.
+    Returns an empty string if a result runs, or if the project has no such activity.
     """
     if project.in_phase(Phase.RUNNING):
         return ""

@@ -1,4 +1,4 @@
-"""The state of the client: frozen records of projects, files and results [pure]."""
+"""Defines the state of the client as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Presence(StrEnum):
 
 
 class Role(StrEnum):
-    """The use of a file. It never changes, so a later reply cannot turn an input into a program."""
+    """The use of a file.
+
+    An assigned role never changes, so that a later reply cannot make a program of an input.
+    """
 
     NONE = ""
     PROGRAM = "program"
@@ -72,10 +75,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class HeldFile:
-    """A file and the state of its transfer; `error_code` is BOINC's number and text.
+    """A file and the state of its transfer.
 
-    `signed_sha256` is the SHA-256 of the bytes whose signature verified at download; empty for a
-    file that needs no signature.
+    `error_code` is BOINC's error number and text. `signed_sha256` is the SHA-256 of a file whose
+    signature was verified at download. It is empty for a file that needs no signature.
     """
 
     info: FileInfo
@@ -91,7 +94,7 @@ class HeldFile:
     signed_sha256: str = ""
 
     def is_stalled(self, now: float) -> bool:
-        """Return whether a failed download has a retry in the future; it blocks work requests."""
+        """Return whether a failed download waits for its retry, which blocks work requests."""
         return self.presence == Presence.ABSENT and self.failures > 0 and self.retry_at > now
 
 
@@ -112,7 +115,7 @@ class TrickleUp(TrickleMessage):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last progress report of a running program; it is not saved on disk."""
+    """The last progress report of a running program. It is not saved on the disk."""
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -120,10 +123,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class HeldResult:
-    """A received result that the project has not acknowledged yet; times in unix seconds.
+    """A received result that the project has not acknowledged yet.
 
     `slot` is -1 if the result has no slot. `elapsed` and `cpu_time` are in seconds, `peak_memory`
-    and `peak_disk` in bytes.
+    and `peak_disk` are in bytes, and times are in unix seconds.
     """
 
     offer: Result
@@ -189,7 +192,7 @@ class Project:
     has_no_cpu_apps: bool = False
     ended: bool = False
     last_message: str = ""
-    #: The other address that the project last reported as its own; printed once.
+    #: The different address that the project last reported as its own. It is printed once.
     reported_url: str = ""
     is_suspended: bool = False
     trickles_up: tuple[TrickleUp, ...] = ()
@@ -216,21 +219,21 @@ class Project:
         return self.app_versions[version_named(self.workunit_of(held_result), held_result.offer)]
 
     def inputs_of(self, held_result: HeldResult) -> tuple[FileRef, ...]:
-        """Return the files that must be present before a result can run."""
+        """Return references to the files that must be present before a result can run."""
         return self.version_of(held_result).file_refs + self.workunit_of(held_result).file_refs
 
     def input_refs(self, offer: Result) -> tuple[FileRef, ...]:
-        """Return the inputs of the workunit, below the `file_prefix` of the app version."""
+        """Return references to the inputs of a result, with the prefix of its app version."""
         return self._prefixed(offer, self.workunits[offer.wu_name].file_refs)
 
     def output_refs(self, offer: Result) -> tuple[FileRef, ...]:
-        """Return the outputs of a result, below the `file_prefix` of the app version."""
+        """Return references to the outputs of a result, with the prefix of its app version."""
         return self._prefixed(offer, offer.file_refs)
 
     def _prefixed(self, offer: Result, refs: tuple[FileRef, ...]) -> tuple[FileRef, ...]:
-        """Return the files as copies below the `file_prefix` of the app version, as in BOINC.
+        """Return references to copies of the files below the `file_prefix`, as in BOINC.
 
-        Without a prefix, `refs` is returned unchanged.
+        If the app version is not stored or has no prefix, `refs` is returned unchanged.
         """
         workunit = self.workunits.get(offer.wu_name)
         version = self.app_versions.get(version_named(workunit, offer)) if workunit else None
@@ -247,7 +250,7 @@ class Project:
         )
 
     def in_phase(self, *phases: Phase) -> list[HeldResult]:
-        """Return the results in these phases, earliest deadline first."""
+        """Return the results in these phases, sorted by report deadline and name."""
         return sorted(
             (held_result for held_result in self.results.values() if held_result.phase in phases),
             key=attrgetter("offer.report_deadline", "name"),
@@ -268,7 +271,8 @@ def version_named(workunit: Workunit, offer: Result) -> str:
 class ReceivedPreferences:
     """The newest computing preferences that a project has sent.
 
-    `source` is the address of the project, `mod_time` the time of the change in unix seconds.
+    `source` is the address of the project. `mod_time` is the time of the last change in unix
+    seconds.
     """
 
     source: str = ""
@@ -281,7 +285,7 @@ class State:
     """The state of the client.
 
     `busy`, `contacted`, `progress` and `paused` are not saved. `paused` is the reason why no
-    program may run.
+    program may run, or empty.
     """
 
     host_cpid: str
@@ -304,7 +308,10 @@ class State:
                 yield project, held_result
 
     def share_of(self, project: Project) -> float:
-        """Return the part of this computer that a project gets, from 0 to 1."""
+        """Return the part of this computer that a project gets, from 0 to 1.
+
+        Returns 1 if the resource shares of all projects are 0.
+        """
         shares = {
             url: project_preferences(other.preferences, other.venue).resource_share
             for url, other in self.projects.items()
@@ -313,9 +320,9 @@ class State:
         return shares.get(project.url, 0.0) / total if total > 0 else 1.0
 
     def starting(self, work: str) -> State:
-        """Return the state with this work in progress."""
+        """Return the state with `work` added to the work in progress."""
         return replace(self, busy=self.busy | {work})
 
     def done_with(self, work: str) -> State:
-        """Return the state with this work no longer in progress."""
+        """Return the state with `work` removed from the work in progress."""
         return replace(self, busy=self.busy - {work})

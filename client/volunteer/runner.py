@@ -27,10 +27,10 @@ Key = tuple[str, str]
 class RunningProcess:
     """A process that the client started.
 
-    `pid` is the process id of the program; under bubblewrap, the program is a child of `process`.
-    `kill_at` is the monotonic time at which the program is killed, None before a stop request.
-    `is_stopped` is true if the program is suspended by SIGSTOP, because it does not use BOINC's
-    library.
+    `pid` is the process id of the program. Under bubblewrap, the program is a child of `process`.
+    `kill_at` is the monotonic time at which the program is killed. It is None until a stop is
+    requested. `is_stopped` is True if the program is suspended by SIGSTOP, because it does not use
+    BOINC's library.
     """
 
     process: subprocess.Popen[bytes]
@@ -45,9 +45,10 @@ class RunningProcess:
 
 @dataclass(frozen=True, slots=True)
 class EndedProcess:
-    """An ended process: exit code or signal, CPU time in seconds, peak memory in bytes.
+    """The outcome and resource usage of a process that has ended.
 
-    `key` is the project's address and the name of the result.
+    `key` is the project's address and the name of the result. `signal` is 0 for a process that
+    exited with `code`. `cpu_time` is in seconds and `peak_memory` in bytes.
     """
 
     key: Key
@@ -59,16 +60,19 @@ class EndedProcess:
 
 
 class Runner:
-    """The processes of this client, by project and result."""
+    """Starts and stops the programs of one client.
+
+    A program is identified by the address of its project and the name of its result.
+    """
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._running: dict[Key, RunningProcess] = {}
         self._sandbox = sandbox
 
     def start(self, key: Key, confined: Program, program: Path, arguments: str) -> tuple[int, int]:
-        """Start a program in its slot; return its process id and start time in clock ticks.
+        """Start a program in its slot, and return its process id and start time in clock ticks.
 
-        Raises OSError if the program cannot be started, ValueError if `arguments` is malformed.
+        Raises OSError if the program cannot be started, and ValueError if `arguments` is malformed.
         """
         words = [str(program), *shlex.split(arguments)]
         with contextlib.ExitStack() as failing, contextlib.ExitStack() as stack:
@@ -120,14 +124,16 @@ class Runner:
                 stderr=stderr,
                 start_new_session=True,
                 pass_fds=descriptors,
-                # It only makes system calls and takes no lock, so that threads cannot block it.
+                # This function only makes system calls and takes no lock, so that other threads
+                # cannot block it.
                 preexec_fn=self._sandbox.prepare_process(confined),  # noqa: PLW1509
             )
 
     def stop(self, key: Key, request: str = "<quit/>") -> None:
-        """Request that a program ends; it is killed after the grace period.
+        """Request that a program ends.
 
-        A program with BOINC's library gets `request` and ends normally; other programs get SIGTERM.
+        A program with BOINC's library gets `request`, and other programs get SIGTERM. `collect`
+        kills a program that still runs after the grace period.
         """
         running = self._running.get(key)
         if running is None or running.kill_at is not None:
@@ -141,7 +147,7 @@ class Runner:
             _signal_group(running.pid, signal.SIGTERM)
 
     def suspend(self, key: Key) -> None:
-        """Suspend a program, by a message to BOINC's library or by SIGSTOP."""
+        """Suspend a program by a message to BOINC's library, or else by SIGSTOP."""
         running = self._running.get(key)
         if running is None or running.is_suspended or running.kill_at is not None:
             return
@@ -169,14 +175,14 @@ class Runner:
             running.link.notify(message)
 
     def exchange(self) -> dict[Key, ProgramReport]:
-        """Send heartbeats and requests to all programs; return the report of each program."""
+        """Send heartbeats and requests to all programs, and return the report of each program."""
         now = time.monotonic()
         return {key: running.link.exchange(now) for key, running in self._running.items()}
 
     def collect(self) -> list[EndedProcess]:
         """Return the processes that have ended since the last call.
 
-        Kills programs that have not ended within the grace period.
+        Programs that have not ended within the grace period are killed.
         """
         now = time.monotonic()
         ended = []
@@ -230,7 +236,7 @@ class Runner:
 
 
 def start_time(pid: int) -> int:
-    """Return the start time of a process in clock ticks; 0 without the process or /proc."""
+    """Return the start time of a process in clock ticks, or 0 if it cannot be read."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
         return int(text.rpartition(")")[2].split()[_START_TIME_FIELD])
@@ -239,7 +245,10 @@ def start_time(pid: int) -> int:
 
 
 def kill_orphan(pid: int, pid_started: int) -> None:
-    """Kill the process group of an earlier run, unless another process has the pid now."""
+    """Kill the process group of an earlier run, unless another process has the pid now.
+
+    Waits up to two seconds for the end of the process.
+    """
     if pid <= 1 or not pid_started or start_time(pid) != pid_started:
         return
     _signal_group(pid, signal.SIGKILL)
@@ -258,7 +267,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def kill_strays(slots: Path) -> int:
-    """Kill the processes whose working folder is in a slot; return their number.
+    """Kill the processes whose working folder is in a slot, and return their number.
 
     Such processes remain if the client is killed between a start and the save of the state.
     """

@@ -1,4 +1,4 @@
-"""Event handlers for the start and the end of a program [pure]."""
+"""Handles the events of the start and the end of a program."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _(event: events.ProcessExited, state: State, rules: Rules) -> Step:
 def _finish(
     state: State, project: Project, held_result: HeldResult, event: events.ProcessExited
 ) -> Step:
-    """Schedule the uploads of an ended result; an aborted result uploads no files."""
+    """Schedule the uploads of an ended result. An aborted result has no uploads."""
     verdict = held_result.verdict or Verdict(ClientState.UPLOADED, 0)
     outputs: list[str] = []
     if verdict.client_state != ClientState.ABORTED:
@@ -118,7 +118,7 @@ def _finish(
                 continue
             outputs.append(output.name)
             if output.name in held_result.outputs and file.presence != Presence.ABSENT:
-                # The program requested this upload while it ran; the file is not sent again.
+                # The program requested this upload while it ran, so the file is not sent again.
                 continue
             project = project.with_file(ready_to_send(output, file))
     held_result = replace(

@@ -1,8 +1,8 @@
 """Opens files that a science program may have left, without following links.
 
 A program may leave a symbolic link, a hard link, a named pipe or a device where the client expects
-a file. Following a link would upload a private file of the volunteer or overwrite one, and opening
-a pipe would block the client. Every function takes a trusted folder and a name below it.
+a file. If the client followed a link, it could upload or overwrite a private file of the volunteer.
+If it opened a pipe, it could block. Every function takes a trusted folder and a name below it.
 """
 
 from __future__ import annotations
@@ -25,12 +25,16 @@ PRIVATE = 0o600
 
 
 class UnsafeFileError(OSError):
-    """The path is not a plain file in plain folders; the message has the reason."""
+    """The path is not a plain file in plain folders. The message contains the reason."""
 
 
 @contextmanager
 def _parent(root: Path, name: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-    """Open the folder of a name, one part at a time; yields its descriptor and the last part."""
+    """Open the folder of a name, and yield its descriptor and the last part of the name.
+
+    The folders of the path are opened one by one, without following links. If `create` is set,
+    missing folders are created.
+    """
     *folders, last = Path(name).parts
     descriptor = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
     try:
@@ -59,7 +63,10 @@ def _open(part: str, flags: int, folder: int, name: str, mode: int = PRIVATE) ->
 
 
 def _open_plain(part: str, flags: int, folder: int, name: str) -> int:
-    """Open a plain file. Raises UnsafeFileError for links, special files and hard links."""
+    """Open a plain file, and return its descriptor.
+
+    Raises UnsafeFileError for links, special files and files with several hard links.
+    """
     descriptor = _open(part, flags | _FILE, folder, name)
     status = os.fstat(descriptor)
     if stat.S_ISREG(status.st_mode) and status.st_nlink == 1:
@@ -73,7 +80,11 @@ def _open_plain(part: str, flags: int, folder: int, name: str) -> int:
 
 @contextmanager
 def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
-    """Open a plain file for reading. Raises FileNotFoundError, UnsafeFileError."""
+    """Open a plain file for reading.
+
+    Raises FileNotFoundError if there is no file, UnsafeFileError if it is not a plain file, and
+    another OSError if it cannot be opened.
+    """
     with _parent(root, name) as (folder, last):
         descriptor = _open_plain(last, os.O_RDONLY, folder, name)
     with os.fdopen(descriptor, "rb") as file:
@@ -81,7 +92,7 @@ def opened(root: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
-    """Return at most `max_bytes` from the start of a plain file; None if it cannot be read."""
+    """Return at most `max_bytes` from the start of a plain file, or None if it cannot be read."""
     try:
         with opened(root, name) as file:
             return file.read(max_bytes)
@@ -90,7 +101,7 @@ def read_start(root: Path, name: str, max_bytes: int) -> bytes | None:
 
 
 def exists(root: Path, name: str) -> bool:
-    """Return whether a file, folder or link has this name; the link may be broken."""
+    """Return whether a file, folder or link has this name, even if the link is broken."""
     try:
         with _parent(root, name) as (folder, last):
             os.stat(last, dir_fd=folder, follow_symlinks=False)
@@ -103,7 +114,8 @@ def exists(root: Path, name: str) -> bool:
 def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
     """Create or replace a file, and create missing folders.
 
-    The file gets its name when the block ends without an error. Raises UnsafeFileError.
+    The file gets its name when the block ends without an error. Raises UnsafeFileError if a part of
+    the path that must be a folder is a link or a file.
     """
     with _parent(root, name, create=True) as (folder, last):
         temporary = f".{secrets.token_hex(8)}.part"
@@ -121,7 +133,7 @@ def created(root: Path, name: str, mode: int = PRIVATE) -> Iterator[IO[bytes]]:
 
 
 def open_to_append(root: Path, name: str) -> IO[bytes]:
-    """Open a file for appending; a link or a special file is replaced by a new file."""
+    """Open a file for appending. A link or a special file is replaced by a new file."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     with _parent(root, name, create=True) as (folder, last):
         try:
@@ -133,20 +145,23 @@ def open_to_append(root: Path, name: str) -> IO[bytes]:
 
 
 def open_to_change(root: Path, name: str) -> IO[bytes]:
-    """Open a plain file for reading and writing, or create it. Raises UnsafeFileError."""
+    """Open a plain file for reading and writing, or create the file.
+
+    Raises UnsafeFileError if the name belongs to a link, a special file or a folder.
+    """
     with _parent(root, name) as (folder, last):
         descriptor = _open_plain(last, os.O_RDWR | os.O_CREAT, folder, name)
     return os.fdopen(descriptor, "r+b")
 
 
 def set_mode(path: Path, mode: int) -> None:
-    """Set the permissions of a plain file. Raises FileNotFoundError, UnsafeFileError."""
+    """Set the permissions of a plain file. Raises the same errors as `opened`."""
     with opened(path.parent, path.name) as file:
         os.fchmod(file.fileno(), mode)
 
 
 def move(source_root: Path, source: str, root: Path, name: str) -> None:
-    """Move a plain file to another place on the same disk. Raises UnsafeFileError."""
+    """Move a plain file to another place on the same disk. Raises the same errors as `opened`."""
     with opened(source_root, source):
         pass
     with (
@@ -157,7 +172,7 @@ def move(source_root: Path, source: str, root: Path, name: str) -> None:
 
 
 def remove(root: Path, name: str) -> None:
-    """Delete a file, or a link without its target; do nothing if it does not exist."""
+    """Delete a file, or a link without its target, if it exists."""
     with contextlib.suppress(FileNotFoundError), _parent(root, name) as (folder, last):
         os.unlink(last, dir_fd=folder)
 

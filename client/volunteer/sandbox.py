@@ -1,9 +1,11 @@
-"""Confinement of programs: limits on files, network and resources.
+"""Limits the files, the network and the resources that programs can use.
 
-Every program has resource limits and cannot gain privileges. If bubblewrap works, which is tested
-by running it, a program sees only the system's programs and libraries, its slot and the
-files of its project. A program has no network unless its app version declares the need for one.
-Bubblewrap's new user namespace also prevents programs from reading or tracing other processes.
+Every program has resource limits. Unless confinement is disabled, a program also cannot gain
+privileges on Linux. The client runs bubblewrap once to test it. If bubblewrap works, a program sees
+only the system's programs and libraries, the program folders of the volunteer, its slot and the
+files of its project. It has no network unless its app version requires a network. Bubblewrap's new
+user namespace also prevents programs from reading or tracing other processes. A program that starts
+containers has only the resource limits.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _PROBE_SECONDS = 20.0
 _PROBE_CODE = 37
 _NICENESS = 19
 _PR_SET_NO_NEW_PRIVS = 38
-# Limits fork bombs; the user's other processes count, too.
+# This limit stops fork bombs. It also counts the user's other processes.
 _MAX_PROCESSES = 8192
 _SYSTEM = ("/usr", "/etc", "/opt", "/nix/store", "/gnu/store", "/sys")
 # These are links into /usr on most systems.
@@ -44,7 +46,8 @@ _FIRST_SIGNAL = 128
 class Confinement(StrEnum):
     """The mode of confinement.
 
-    AUTO confines programs if bubblewrap works, OFF never; REQUIRE starts only confined programs.
+    AUTO confines programs if bubblewrap works. OFF confines no programs. REQUIRE starts only
+    confined programs.
     """
 
     AUTO = "auto"
@@ -53,16 +56,16 @@ class Confinement(StrEnum):
 
 
 class NoSandboxError(Exception):
-    """Confinement is required but does not work here; the message has the reason."""
+    """Confinement is required but does not work here. The message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
     """The folders and resources that a program may use.
 
-    `home` is the folder of the client, `project` the folder of the project's files. `read_only` are
-    files in `project` that must not change. `writes_project` is true if an output is written to
-    `project`. `max_file_bytes` 0 means no limit.
+    `home` is the folder of the client. `project` is the folder of the project's files. `read_only`
+    contains the files in `project` that must not change. `writes_project` is True if the program
+    writes an output to `project`. A `max_file_bytes` of 0 means no limit.
     """
 
     home: Path
@@ -76,7 +79,11 @@ class Program:
 
 
 class Sandbox:
-    """Confines programs. The constructor tests bubblewrap by running it once."""
+    """Confines programs.
+
+    The constructor runs bubblewrap once to test it. It raises NoSandboxError if confinement is
+    required and bubblewrap does not work.
+    """
 
     def __init__(
         self,
@@ -103,9 +110,9 @@ class Sandbox:
     def is_wrapped(self, program: Program) -> bool:
         """Return whether a program runs under bubblewrap.
 
-        A program that starts containers does not, because container engines without a daemon need
-        privileges. Containers confine their programs. Raises OSError for such a program if
-        confinement is required.
+        A program that starts containers runs without bubblewrap, because container engines without
+        a daemon need privileges. The container then confines the computation. If confinement is
+        required, raises OSError for such a program.
         """
         if program.needs_containers and self.confinement == Confinement.REQUIRE:
             raise OSError(
@@ -114,9 +121,10 @@ class Sandbox:
         return self.works and not program.needs_containers
 
     def command(self, program: Program, info_descriptor: int) -> list[str]:
-        """Return bubblewrap's command line; the caller appends the program and its arguments.
+        """Return bubblewrap's command line, to which the caller appends the program's command line.
 
-        The process-id namespace is shared, so that signals reach the program as without bubblewrap.
+        Bubblewrap writes the program's process id to `info_descriptor`. The process-id namespace is
+        shared, so that signals reach the program as without bubblewrap.
         """
         slot, project = str(program.slot), str(program.project)
         words = [self._tool, "--new-session", "--info-fd", str(info_descriptor)]
@@ -150,8 +158,8 @@ class Sandbox:
     def prepare_process(self, program: Program) -> Callable[[], None]:
         """Return a function that the child process calls between fork and exec.
 
-        The function sets the priority and the limits of the program. All values are computed
-        before, so that the function only makes system calls.
+        The function sets the priority and the limits of the program. All values are computed in
+        advance, so that the function only makes system calls.
         """
         limits = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NPROC, _MAX_PROCESSES)]
         if program.max_file_bytes:
@@ -170,7 +178,7 @@ class Sandbox:
         return prepare
 
     def _probe(self) -> str:
-        """Run bubblewrap once; return why it does not work, empty if it works."""
+        """Run bubblewrap once, and return the reason why it does not work, or an empty string."""
         if not self._tool:
             return "bubblewrap (bwrap) is not installed"
         with tempfile.TemporaryDirectory() as folder:
@@ -201,7 +209,10 @@ class Sandbox:
 
 
 def read_child_pid(descriptor: int) -> int:
-    """Read the program's process id, which bubblewrap writes. Raises OSError if it wrote none."""
+    """Return the program's process id, which bubblewrap writes to `descriptor`.
+
+    Raises OSError if bubblewrap wrote no process id.
+    """
     content = b""
     while not content.rstrip().endswith(b"}") and (chunk := os.read(descriptor, 4096)):
         content += chunk
@@ -212,7 +223,7 @@ def read_child_pid(descriptor: int) -> int:
 
 
 def signal_of(exit_code: int) -> int:
-    """Return the signal that bubblewrap reports by an exit code, or 0.
+    """Return the signal that bubblewrap reports as an exit code, or 0.
 
     >>> signal_of(139), signal_of(3), signal_of(195)
     (11, 0, 0)
@@ -228,7 +239,7 @@ def _lowered(kind: int, limit: int) -> tuple[int, int]:
 
 
 def _prctl() -> Callable[..., int] | None:
-    """Return Linux's `prctl`, which can forbid new privileges; None on other systems."""
+    """Return Linux's `prctl`, which can forbid new privileges, or None if it is not available."""
     if sys.platform != "linux":
         return None
     with contextlib.suppress(OSError, AttributeError):
@@ -238,7 +249,7 @@ def _prctl() -> Callable[..., int] | None:
 
 
 def _program_folders(environment: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the folders that programs on the search path need, without system folders.
+    """Return at most 200 folders that programs on the search path need, without system folders.
 
     For example, an interpreter that pyenv or conda installed in the volunteer's home must be
     readable. Other files in the home must not be readable.

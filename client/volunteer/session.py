@@ -33,14 +33,14 @@ class Failure(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The outcome of a run; `failure` is None after success."""
+    """The outcome of a run. `failure` is None after success."""
 
     message: str
     failure: Failure | None = None
 
 
 def run(agent: Agent, mode: Mode, stopping: threading.Event) -> Ending:
-    """Run turns of the agent until the condition of the mode holds or `stopping` is set."""
+    """Run turns of the agent until the condition of the mode is met or `stopping` is set."""
     agent.begin()
     ending = None
     try:
@@ -57,7 +57,7 @@ def run(agent: Agent, mode: Mode, stopping: threading.Event) -> Ending:
 
 
 def judge(state: State, mode: Mode) -> Ending | None:
-    """Return the outcome of the run; None if the run must continue."""
+    """Return the outcome of the run, or None if the run must continue."""
     if mode == Mode.FOREVER or state.busy:
         return None
     endings = [_judge_project(state, project, mode) for project in state.projects.values()]

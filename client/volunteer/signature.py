@@ -1,8 +1,9 @@
-"""RSA signatures of app files and keys, in BOINC's own format [pure].
+"""Verifies RSA signatures of app files and keys in BOINC's own format.
 
-A BOINC key is a decimal bit count and a hex block of modulus and exponent, 128 bytes each. A
-signature is the raw RSA power of the PKCS#1 type 1 padding of the *hex digits* of the MD5, with
-no DigestInfo: libraries do not verify this format, so it is verified with `pow`.
+A public key is written as its decimal number of bits, and a block of hexadecimal digits that
+contains the modulus and the exponent in 128 bytes each. To sign a file, BOINC pads the *hexadecimal
+digits* of its MD5 as in PKCS#1 type 1, without DigestInfo, and applies RSA to the result.
+Cryptography libraries do not verify this format, so this module computes it with `pow`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _BITS = re.compile(r"[0-9]{1,9}")
 
 
 class BadKeyError(ValueError):
-    """The text is not a public key in BOINC's format; the message has the reason."""
+    """The text is not a public key in BOINC's format. The message contains the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,12 @@ def write_hex_block(content: bytes) -> str:
 
 
 def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
-    """Read a public key; raises BadKeyError for other formats and for more than 1024 bits.
+    """Return the public key in a text.
 
-    `exact` also refuses keys that BOINC's tools never write: with other spacing, with text after
-    the key, with an exponent that is even or below 3, or with a modulus below 512 bits.
+    Raises BadKeyError for another format and for a key of more than 1024 bits. If `exact` is set,
+    the error is also raised for a key that BOINC's tools never write. Such a key has other spacing
+    or upper-case digits, text after the key, an exponent that is even or below 3, or a modulus
+    below 512 bits.
     """
     bits, _, block = text.strip().partition("\n")
     if not _BITS.fullmatch(bits.strip()) or not 0 < int(bits) <= KEY_BYTES * 8:
@@ -96,9 +99,9 @@ def read_public_key(text: str, *, exact: bool = False) -> PublicKey:
 
 
 def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
-    """Return whether a signature by a key is valid for content with this MD5.
+    """Return whether the key in `key_text` signed content with this MD5.
 
-    Returns False for a key or signature that cannot be read.
+    Returns False if the key or the signature cannot be read.
     """
     try:
         key = read_public_key(key_text)
@@ -113,7 +116,7 @@ def verifies(md5_hex: str, signature: str, key_text: str) -> bool:
 
 
 def verifies_text(text: str, signature: str, key_text: str) -> bool:
-    """Return whether a signature is valid for a text, such as a new code-sign key."""
+    """Return whether the key in `key_text` signed a text, such as a new code-sign key."""
     digest = hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
     return verifies(digest, signature, key_text)
 
@@ -121,7 +124,7 @@ def verifies_text(text: str, signature: str, key_text: str) -> bool:
 def _padded(md5_hex: str, length: int) -> bytes:
     """Return the hex MD5 in PKCS#1 type 1 padding of `length` bytes.
 
-    Zero bytes are added in front, up to 128 bytes.
+    The result has 128 bytes, of which the first are zero if `length` is smaller.
     """
     message = md5_hex.encode()
     padding = b"\xff" * (length - 3 - _DIGEST_LENGTH)

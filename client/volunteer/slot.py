@@ -45,7 +45,7 @@ _CONTAINER_LAUNCHER = b"\nkind='container'\n"
 
 
 class SlotError(Exception):
-    """The slot cannot be prepared; the message has the reason."""
+    """A slot or a file in it cannot be used. The message contains the reason."""
 
 
 class MissingInputError(SlotError):
@@ -88,11 +88,11 @@ class Home:
 def prepare(
     home: Home, project: Project, held_result: HeldResult, init_data_xml: str, *, fresh: bool
 ) -> Path:
-    """Prepare the slot of a result for a start or restart; return the path of the slot.
+    """Prepare the slot of a result for a start or restart, and return the path of the slot.
 
-    `fresh` first empties the slot and deletes existing outputs. Every file of the app version is
-    read and verified. Raises MissingInputError for a file that must be downloaded again, SlotError
-    or OSError for permanent faults.
+    If `fresh` is set, the slot is emptied and existing outputs are deleted first. Every file of the
+    app version is read and verified. Raises MissingInputError for a file that must be downloaded
+    again, and SlotError or OSError for permanent faults.
     """
     slot = home.slot(held_result.slot)
     if fault := slot_fault(project, held_result.offer) or output_fault(project, held_result.offer):
@@ -170,9 +170,10 @@ def confined_program(home: Home, project: Project, held_result: HeldResult, slot
 def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
     """Verify a file of the app version and return its SHA-256.
 
-    The SHA-256 must equal the one that was stored when the signature was verified at download. A
-    state of an earlier version of the client has no SHA-256; then the signature is verified now.
-    Raises MissingInputError if the file is missing or differs, so that it is downloaded again.
+    The SHA-256 must equal the SHA-256 that was stored when the signature was verified at download.
+    A state that an earlier version of the client wrote contains no SHA-256. In this case, the
+    signature is verified now. Raises MissingInputError if the file is missing or differs, so that
+    it is downloaded again.
     """
     file = project.files[ref.file_name]
     try:
@@ -191,7 +192,7 @@ def _verify_program(home: Home, project: Project, ref: FileRef) -> str:
 def _check_input(home: Home, project: Project, ref: FileRef) -> None:
     """Raise MissingInputError if an input is missing or has a wrong size.
 
-    Only the size is compared, as in BOINC; the hash was verified at download.
+    Only the size is compared, as in BOINC, because the MD5 was verified at download.
     """
     info = project.files[ref.file_name].info
     try:
@@ -206,8 +207,8 @@ def _check_input(home: Home, project: Project, ref: FileRef) -> None:
 def _place(home: Home, project: Project, slot: Path, ref: FileRef, *, copy: bool) -> None:
     """Put a soft link (a text file in BOINC) or a copy of the file into the slot.
 
-    An existing file is kept: the program of an earlier start may have replaced the link by a file
-    or changed the copy.
+    An existing file is kept, because the program of an earlier start may have replaced the link by
+    a file or changed the copy.
     """
     slot.mkdir(parents=True, exist_ok=True)
     if safe_files.exists(slot, ref.slot_name):
@@ -230,7 +231,7 @@ def _copy_into_slot(home: Home, project: Project, slot: Path, ref: FileRef) -> N
 
 
 def _copy(source_root: Path, source: str, root: Path, name: str, *, kept_mode: int = 0) -> None:
-    """Copy a plain file; `kept_mode` is the mask of the permissions that are copied."""
+    """Copy a plain file. `kept_mode` is the mask of the permissions that are copied."""
     with safe_files.opened(source_root, source) as file:
         mode = os.fstat(file.fileno()).st_mode & kept_mode
         with safe_files.created(root, name, mode | safe_files.PRIVATE) as target:
@@ -238,7 +239,7 @@ def _copy(source_root: Path, source: str, root: Path, name: str, *, kept_mode: i
 
 
 def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str) -> None:
-    """Put an executable file of the app version into the slot; replace a changed file."""
+    """Put an executable file of the app version into the slot, or replace a changed file there."""
     if ref.copy_file:
         with contextlib.suppress(OSError):
             if digests_of(slot, ref.slot_name).sha256 == sha256:
@@ -250,10 +251,11 @@ def _restore(home: Home, project: Project, slot: Path, ref: FileRef, sha256: str
 
 
 def take_outputs(home: Home, project: Project, held_result: HeldResult) -> tuple[Output, ...]:
-    """Move outputs that are copies out of the slot; return all outputs with size and MD5.
+    """Move copied outputs out of the slot, and return all outputs with size and MD5.
 
-    The function is idempotent. An output that is a link is returned with a fault, because its
-    target may be a private file of the volunteer.
+    Outputs are compressed if the project requires it. A repeated call returns the same outputs. An
+    output that is a link is returned with a fault, because the target of the link may be a private
+    file of the volunteer.
     """
     return tuple(
         _take_output(home, project, held_result, ref)
@@ -264,9 +266,10 @@ def take_outputs(home: Home, project: Project, held_result: HeldResult) -> tuple
 def take_upload_requests(
     home: Home, project: Project, held_result: HeldResult
 ) -> tuple[Output, ...]:
-    """Return the outputs whose upload the program requests before its end, with size and MD5.
+    """Delete the upload requests of a running program, and return the requested outputs.
 
-    A copied output stays in the slot, so that the program can still read it.
+    A requested output that does not exist is returned without a size. A copied output stays in the
+    slot, so that the program can still read it.
     """
     slot = home.slot(held_result.slot)
     outputs = []
@@ -290,15 +293,19 @@ def take_upload_requests(
 
 
 def write_upload_status(slot: Path, name: str, status: int) -> None:
-    """Write the status of an upload for BOINC's library: 0 is done, negative is an error."""
+    """Write the status of an upload into the slot, where BOINC's library reads it.
+
+    The status is 0 for a finished upload and negative for an error.
+    """
     with safe_files.created(slot, UPLOAD_STATUS_PREFIX + name, 0o644) as file:
         file.write(f"<status>{status}</status>\n".encode())
 
 
 def take_trickle(slot: Path) -> str:
-    """Delete the trickle that the program wrote and return its text; empty without a trickle.
+    """Delete the trickle that the program wrote, and return its text.
 
-    Raises SlotError if the trickle is too long or is not a plain file; it is deleted in any case.
+    Returns an empty string if there is no trickle. Raises SlotError if the trickle is too long or
+    is not a plain file. The trickle is deleted in any case.
     """
     if not _exists(slot, TRICKLE_UP_FILE):
         return ""
@@ -324,7 +331,7 @@ def _exists(slot: Path, name: str) -> bool:
 
 
 def _remove(slot: Path, name: str) -> None:
-    # A folder with this name is not removed; it affects only the program that created it.
+    # A folder with this name is not removed, but it affects only the program that created it.
     with contextlib.suppress(OSError):
         safe_files.remove(slot, name)
 
@@ -383,7 +390,7 @@ def _write(target: IO[bytes], digest: hashlib._Hash, content: bytes) -> None:
 
 
 def read_stderr(slot: Path) -> str:
-    """Return the end of the program's stderr; empty if it cannot be read."""
+    """Return the end of the program's stderr, or an empty string if it cannot be read."""
     try:
         with safe_files.opened(slot, STDERR_FILE) as file:
             size = file.seek(0, 2)
@@ -394,18 +401,21 @@ def read_stderr(slot: Path) -> str:
 
 
 def finish_code(slot: Path) -> int | None:
-    """Return the exit code in the finish file; None without this file."""
+    """Return the exit code in the finish file of a slot, or None if there is no such file."""
     code = _number_in(slot, FINISH_FILE)
     return None if code is None else int(code)
 
 
 def temporary_exit(slot: Path) -> float | None:
-    """Return the delay in seconds that a temporary exit requests; None without a request."""
+    """Return the delay in seconds that a temporary exit requests, or None without a request."""
     return _number_in(slot, TEMPORARY_EXIT_FILE)
 
 
 def _number_in(slot: Path, name: str) -> float | None:
-    """Return the number at the beginning of a file, 0 if it has none; None without this file."""
+    """Return the number at the beginning of a file.
+
+    Returns 0 if the file does not begin with a number, and None if the file cannot be read.
+    """
     content = safe_files.read_start(slot, name, _MAX_NOTE)
     if content is None:
         return None
@@ -414,14 +424,14 @@ def _number_in(slot: Path, name: str) -> float | None:
 
 
 def clear(slot: Path) -> None:
-    """Empty and remove a slot; a link in its place is removed, but not its target."""
+    """Delete the folder of a slot with its content, or a link or file in place of the folder."""
     if slot.is_symlink() or slot.is_file():
         slot.unlink()
     shutil.rmtree(slot, ignore_errors=True)
 
 
 def sweep(home: Home, project: Project) -> None:
-    """Delete links, and files that are not in the state, from the folder of a project.
+    """Delete links, and files that the state does not contain, from the folder of a project.
 
     Such files remain if the client is killed.
     """
@@ -454,7 +464,7 @@ def init_data(
 ) -> str:
     """Return the content of `init_data.xml` for BOINC's application library (PROTOCOL 5.1).
 
-    `share` is the part of this computer that the project gets, from 0 to 1;
+    `share` is the part of this computer that the project gets, from 0 to 1.
     `computing_preferences` are the preferences in force.
     """
     workunit, version = project.workunit_of(held_result), project.version_of(held_result)
@@ -505,7 +515,7 @@ def init_data(
         rsc_disk_bound=workunit.rsc_disk_bound,
         computation_deadline=held_result.offer.report_deadline,
         vbox_window=0,
-        # The client has set the priority; child processes inherit it.
+        # The client has set the priority, which child processes inherit.
         no_priority_change=1,
         process_priority=-1,
         process_priority_special=-1,

@@ -1,8 +1,8 @@
-"""The state machine: (state, event, rules) -> (state, commands) [pure].
+"""Applies events to the state of the client, and returns commands for the agent.
 
-`apply` returns the state after an event; at a `Tick`, `plan` returns the commands that can begin.
-The agent saves the state before it executes the commands. If the client is killed in between, the
-next run repeats the commands.
+The functions are pure. They use no network, no files and no clock. At a `Tick`, the module `plan`
+returns the commands that can begin. The agent saves the state before it executes the commands. If
+the client is killed between these two steps, the next run repeats the commands.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["Step", "advance", "runs", "talk", "transfers"]
 
 
 def advance(state: State, event: Event, rules: Rules) -> Step:
-    """Apply one event; return the new state and the commands for the agent."""
+    """Apply one event, and return the new state and the commands for the agent."""
     if isinstance(event, events.ProjectEvent) and not isinstance(event, events.Attached):
         project = state.projects.get(event.project)
         # Events of detached projects and of deleted results are ignored.
@@ -195,7 +195,7 @@ def _count_answer(
 ) -> Project:
     """Return the project with the delay until its next work request.
 
-    The delay is zero after a reply with work, and grows with each further reply without work.
+    The delay is zero after a reply with work, and grows with each consecutive reply without work.
     """
     if has_work:
         return replace(project, work_failures=0, work_retry_at=0.0)

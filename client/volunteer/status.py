@@ -24,7 +24,7 @@ def is_running(folder: Path) -> bool:
 
 
 def as_json(state: State, folder: Path, now: float) -> dict[str, Any]:
-    """Return the state without account keys; times are unix seconds."""
+    """Return the state as JSON types, without account keys. Times are in unix seconds."""
     return {
         "folder": str(folder),
         "running": is_running(folder),
@@ -73,7 +73,7 @@ def _result(held_result: HeldResult) -> dict[str, Any]:
 
 
 def as_lines(state: State, folder: Path, now: float) -> list[str]:
-    """Return the state as text, a line for each project and result."""
+    """Return lines of text that describe the client, its projects and its results."""
     running = "running" if is_running(folder) else "not running"
     if not state.projects:
         return [f"{folder}: {running}, not attached to any project"]

@@ -1,6 +1,7 @@
-"""Messages between running programs and their project [pure].
+"""Handles messages between running programs and their project.
 
-The state stores each trickle up until the project acknowledges it, and each trickle down until the
+A trickle up is a message from a program, and a trickle down is a message from the project. The
+state contains each trickle up until the project acknowledges it, and each trickle down until the
 program runs. An output that a program uploads before its end is sent like other outputs.
 """
 
@@ -37,7 +38,7 @@ _MAX_TRICKLES = 500
 _MAX_TRICKLE_URLS = 8
 _MAX_URL_CHARACTERS = 255
 _MAX_TRICKLE_CHARACTERS = 2 << 20
-# Limit for a result that does not run: unread messages must not fill the state.
+# This limit applies to a result that does not run. Unread messages must not fill the state.
 _MAX_TRICKLES_DOWN = 50
 
 
@@ -78,7 +79,7 @@ def _(event: events.TricklesReplicated, state: State, _rules: Rules) -> Step:
     state = state.done_with(f"replicate {event.project} {event.url}")
     if not event.reason:
         return state, []
-    # No retry, as in BOINC's client: the scheduler request sends every trickle to the project.
+    # As in BOINC's client, there is no retry, because the scheduler request sends every trickle.
     return state, [Print(f"{event.project}: a copy of a trickle was lost: {event.reason}")]
 
 
@@ -108,7 +109,10 @@ def _(event: events.UploadRequested, state: State, _rules: Rules) -> Step:
 
 
 def upload_notices(project: Project, name: str) -> list[Command]:
-    """Return the notices to running programs that an output was uploaded or refused."""
+    """Return commands that notify running programs that an output was uploaded or refused.
+
+    Returns no commands while the upload is not finished.
+    """
     presence = project.files[name].presence
     if presence == Presence.UPLOADED:
         return _notices(project, name, 0)
@@ -127,8 +131,8 @@ def _notices(project: Project, name: str, status: int) -> list[Command]:
 def take_trickle_urls(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
     """Store the addresses in a reply to which copies of trickles are sent.
 
-    A reply without addresses ends the copies. Copies contain the account key, so they need the same
-    protection as requests.
+    After a reply without addresses, no more copies are sent. Copies contain the account key, so the
+    addresses must use https if the project uses https.
     """
     needs_https = any(url.startswith("https:") for url in (project.url, *project.scheduler_urls))
     accepted: list[str] = []
@@ -153,7 +157,7 @@ def take_trickle_urls(project: Project, reply: Reply) -> tuple[Project, list[Com
 
 
 def take_trickles(project: Project, reply: Reply) -> tuple[Project, list[Command]]:
-    """Delete acknowledged trickles up; store or deliver the trickles down of a reply."""
+    """Delete acknowledged trickles up, and store or deliver the trickles down of a reply."""
     if reply.message_ack:
         waiting = tuple(trickle for trickle in project.trickles_up if not trickle.is_sent)
         project = replace(project, trickles_up=waiting)

@@ -1,4 +1,4 @@
-"""Event handlers for the end of downloads and uploads [pure]."""
+"""Handles the events of the end of downloads and uploads."""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ def _transfer(
 def _after_failure(
     held_file: HeldFile, event: events.TransferFailed, rules: Rules, code: str
 ) -> tuple[HeldFile, str]:
-    """Return the file after a failed transfer, and a text with the time of the retry.
+    """Return the file after a failed transfer, and a text with the time until the retry.
 
-    The text is empty without a retry: if the failure is permanent, or after 90 days of failures.
+    The text is empty if there is no retry, because the failure is permanent or the first failure
+    was more than 90 days ago.
     """
     first = held_file.first_failed_at or event.now
     if event.permanent or event.now - first > rules.give_up_transfers_after:

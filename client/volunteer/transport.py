@@ -1,9 +1,10 @@
-"""HTTP requests with limits on the size and the duration of responses.
+"""Sends HTTP requests with limits on the size and the duration of responses.
 
-The same rules apply to every request. Only http and https addresses are opened. Redirects from
-https to http are refused, at most ten redirects are followed, and a request with the account's key
-or password is never redirected to another host. Response bodies have a maximum size, also after
-decompression, and a stalled or very slow exchange is ended by closing its connection.
+Only http and https addresses are opened. Redirects from https to http are refused, and at most ten
+redirects are followed. A request with the account's key or password is never redirected to another
+host. A stalled or very slow exchange is ended by closing its connection. The responses of `get` and
+`post` have a maximum size, which also applies after decompression. The caller of `stream` must
+limit the size of a download.
 """
 
 from __future__ import annotations
@@ -37,11 +38,14 @@ OK, PARTIAL, SEE_OTHER, RANGE_REFUSED, SERVER_ERROR = 200, 206, 303, 416, 500
 
 
 class UnreachableError(Exception):
-    """No usable response: a failed connection, a refused redirect or a too large response."""
+    """The server returned no usable response.
+
+    For example, the connection failed, a redirect was refused or the response was too large.
+    """
 
 
 class TransferError(Exception):
-    """A file was not transferred; `permanent` if a retry cannot succeed."""
+    """A file was not transferred. `permanent` is True if a retry cannot succeed."""
 
     def __init__(self, reason: str, *, permanent: bool) -> None:
         super().__init__(reason)
@@ -53,8 +57,8 @@ def try_each(
 ) -> None:
     """Call `transfer` with each address until a call succeeds.
 
-    Raises `failure` if there are no addresses. If all calls fail, raises the first transient
-    TransferError, or the last permanent one if all are permanent.
+    Raises `failure`, which must be permanent, if there are no addresses. If all calls fail, raises
+    the first error that is not permanent, or else the last error.
     """
     for url in urls:
         try:
@@ -70,11 +74,11 @@ def try_each(
 
 @dataclass(frozen=True, slots=True)
 class TransferLimits:
-    """Limits on size and duration of responses; sizes in bytes, durations in seconds."""
+    """Limits on the size of responses in bytes and on their duration in seconds."""
 
     #: A master page or the reply of a web RPC.
     max_page_bytes: int = 1 << 20
-    #: A scheduler reply. One with several hundred results is below 2 MB.
+    #: A scheduler reply. A reply with several hundred results is below 2 MB.
     max_reply_bytes: int = 32 << 20
     #: The reply to an upload, of which the first 8 KiB are parsed.
     max_upload_reply_bytes: int = 64 << 10
@@ -87,9 +91,10 @@ class TransferLimits:
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The body of a POST: `head`, then the bytes of the file `path` from `offset` on.
+    """The body of a POST request, which is `head` and the bytes of a file from `offset` on.
 
-    Links below `root` (default: the folder of the file) are not followed.
+    `path` is the path of the file, or None for a body without a file. Links below `root` (default:
+    the folder of the file) are not followed.
     """
 
     head: bytes
@@ -103,7 +108,7 @@ class Body:
         return len(self.head) + max(rest, 0)
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the bytes; each call starts at the beginning, as redirects require."""
+        """Yield the bytes. Each call begins again, because a redirect can send the body again."""
         yield self.head
         if self.path is not None:
             root = self.root or self.path.parent
@@ -128,7 +133,10 @@ class Response:
 
 @dataclass(slots=True)
 class Stream:
-    """A response whose bytes arrive in chunks; `start` is the offset of the first byte."""
+    """A response whose bytes arrive in chunks.
+
+    `start` is the offset of the first byte in the file, or -1 if it cannot be read.
+    """
 
     status: int
     start: int
@@ -136,7 +144,7 @@ class Stream:
 
 
 class HttpTransport:
-    """The HTTP methods that the client uses. All raise UnreachableError.
+    """Sends HTTP requests. `get`, `post` and `stream` raise UnreachableError.
 
     `has_credentials` marks a request with the account's key or password, which is not redirected
     to another host.
@@ -155,14 +163,16 @@ class HttpTransport:
         )
 
     def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Send a GET request; return the response of at most `max_page_bytes`."""
+        """Send a GET request, and return the response of at most `max_page_bytes` bytes."""
         request = _Request("GET", has_credentials=has_credentials)
         return self._whole(url, request, self._limits.max_page_bytes)
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
-        """Send a POST request; return the response.
+        """Send a POST request, and return the response.
 
-        The body is sent again to the target of a redirect, also after a 302.
+        The body is sent again to the target of a redirect, also after a 302, but not after a 303.
+        A response has at most `max_reply_bytes` bytes if `has_credentials` is set, else at most
+        `max_upload_reply_bytes` bytes.
         """
         headers = {"Content-Type": "text/xml", "Content-Length": str(len(body))}
         limits = self._limits
@@ -171,7 +181,7 @@ class HttpTransport:
 
     @contextmanager
     def stream(self, url: str, offset: int) -> Iterator[Stream]:
-        """Send a GET request for the bytes from `offset` on; yield the response as a stream."""
+        """Send a GET request for the bytes from `offset` on, and yield the response as a stream."""
         headers = {"Accept-Encoding": "identity"}
         if offset:
             headers["Range"] = f"bytes={offset}-"
@@ -197,7 +207,7 @@ class HttpTransport:
 
     @contextmanager
     def _exchange(self, url: str, request: _Request) -> Iterator[tuple[httpx.Response, _Watch]]:
-        """Send a request and follow redirects; yield the last response, its body not yet read."""
+        """Send a request, follow redirects, and yield the last response before its body is read."""
         first = url
         with _Watch(self._limits) as watch, _unreachable(url, watch):
             for _ in range(_MAX_REDIRECTS + 1):
@@ -262,25 +272,25 @@ class _Watch:
         self._over.set()
 
     def note_connection(self, event: str, info: Mapping[str, Any]) -> None:
-        """Store the socket of a new TCP or TLS connection; a trace callback of httpx."""
+        """Store the socket of a new TCP or TLS connection. httpx calls this as a trace callback."""
         if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
             raw_socket = info["return_value"].get_extra_info("socket")
             if isinstance(raw_socket, socket.socket):
                 self._sockets.append(raw_socket)
 
     def finish_within(self, seconds: float | None) -> None:
-        """Set the time limit of the rest of the exchange; None for no limit."""
+        """Set the time limit of the rest of the exchange in seconds. None removes the limit."""
         self._deadline = None if seconds is None else time.monotonic() + seconds
 
     def counted(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield chunks and count their bytes."""
+        """Yield the chunks of a request in pieces, and count the bytes that were sent."""
         for chunk in chunks:
             # Pieces of 16 KiB, so that a slow connection makes progress within each window.
             for start in range(0, len(chunk), 1 << 14):
                 piece = chunk[start : start + (1 << 14)]
                 yield piece
                 self._moved += len(piece)
-        # The request is sent; now the reply has a time limit.
+        # The request is sent. From now on, the reply has a time limit.
         self.finish_within(self._limits.reply_seconds)
 
     def moved(self, nbytes: int) -> None:
@@ -312,7 +322,11 @@ class _Watch:
 
 
 def _decoded(response: httpx.Response, watch: _Watch) -> Iterator[bytes]:
-    """Yield the bytes of a response, decompressed in pieces of limited size."""
+    """Yield the bytes of a response, decompressed in pieces of limited size.
+
+    Raises UnreachableError if the coding is unknown or malformed, or if the watch ended the
+    exchange.
+    """
     coding = response.headers.get("Content-Encoding", "").strip().lower()
     if coding in {"", "identity"}:
         for chunk in response.iter_raw():
@@ -403,6 +417,9 @@ def _is_same_host(source: SplitResult, destination: SplitResult) -> bool:
 
 
 def _start_of(response: httpx.Response) -> int:
-    """Return the first offset in `Content-Range: bytes 20-99/100`; -1 if it cannot be read."""
+    """Return the first offset in a header such as `Content-Range: bytes 20-99/100`.
+
+    Returns -1 if the header cannot be read.
+    """
     match = re.match(r"bytes +([0-9]{1,19})-", response.headers.get("Content-Range", ""))
     return int(match[1]) if match else -1

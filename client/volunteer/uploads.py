@@ -1,4 +1,4 @@
-"""Uploads of output files, resumed from the size that the project already has."""
+"""Uploads output files, and resumes interrupted uploads."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _REFUSED = -1
 
 
 class UploadError(TransferError):
-    """An upload failed; `permanent` if a retry cannot succeed."""
+    """An upload failed. `permanent` is True if a retry cannot succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileUpload:
-    """An output to upload; `nbytes` and `md5` are the values that are reported.
+    """An output to upload, with the size and the MD5 that the client will report.
 
-    `resume` first queries the size on the server. Links below `root` (default: the folder of the
-    file) are not followed.
+    If `resume` is set, the size on the server is queried first. Links below `root` (default: the
+    folder of the file) are not followed.
     """
 
     info: FileInfo
@@ -41,7 +41,10 @@ class FileUpload:
 
 
 def send(transport: HttpTransport, upload: FileUpload) -> None:
-    """Upload a file to the first address that accepts it; raises UploadError."""
+    """Upload a file to the first address that accepts it.
+
+    Raises UploadError if no address accepts the file, or if the file has changed.
+    """
     try_each(
         upload.info.upload_urls,
         lambda url: _send_to(transport, url, upload),

@@ -1,4 +1,4 @@
-"""Decides whether an ended program has finished, failed or must restart [pure]."""
+"""Decides whether an ended program has finished, has failed or must restart."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ class Restart:
 def judge_exit(
     event: ProcessExited, held_result: HeldResult, project: Project, max_restarts: int
 ) -> Verdict | Restart:
-    """Return the verdict on an ended program (PROTOCOL 5.2), or Restart.
+    """Return the verdict on an ended program (PROTOCOL 5.2), or Restart if it must run again.
 
     Unlike in BOINC, exit 0 without the file `boinc_finish_called` counts as finished, so that any
-    program runs unchanged. A program with BOINC's library is restarted, as in BOINC: the library
-    also exits with 0 when it loses the client.
+    program runs unchanged. A program with BOINC's library is restarted in this case, because the
+    library also exits with 0 when it loses the client. A verdict that is already stored is kept.
     """
     if held_result.verdict is not None:
         return held_result.verdict
@@ -93,7 +93,7 @@ def can_be_sent(output: Output, file: HeldFile) -> bool:
 
 
 def ready_to_send(output: Output, file: HeldFile) -> HeldFile:
-    """Return the file of an output with the values for its upload."""
+    """Return the stored file of an output in the state in which it can be uploaded."""
     return replace(
         file,
         presence=Presence.PRESENT,
@@ -105,7 +105,7 @@ def ready_to_send(output: Output, file: HeldFile) -> HeldFile:
 
 
 def download_verdict(held_result: HeldResult, project: Project) -> Verdict | None:
-    """Return the verdict on a result with a failed download; None if no download has failed."""
+    """Return the verdict on a result with a failed download, or None if no download has failed."""
     failed = [
         file
         for ref in project.inputs_of(held_result)

@@ -34,9 +34,10 @@ LOOK_EVERY = 0.2
 
 @dataclass(slots=True)
 class Children:
-    """Programs in separate process groups, so that Ctrl-C reaches only the parent.
+    """The child programs of this process.
 
-    The parent stops them in order.  They also end if the parent is killed.
+    Each program has its own process group, so that Ctrl-C reaches only the parent.  The parent
+    stops the programs in order.  They also end if the parent is killed.
     """
 
     started: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
@@ -82,13 +83,17 @@ class Children:
         child.check(report)
 
     def kill(self, name: str) -> None:
-        """Kill one process by SIGKILL, without its children, and remove it."""
+        """Kill a process by SIGKILL and remove it from `started`; its children are not killed."""
         process = self.started.pop(name)
         process.kill()
         process.wait()
 
     def stop(self, name: str, within: float = PROGRAM_STOP_TIMEOUT_SECONDS) -> int:
-        """Terminate one process, kill it after `within` seconds; return its exit code."""
+        """Stop one process and return its exit code.
+
+        The process is terminated.  When it has ended, or after `within` seconds, its process group
+        is killed.
+        """
         process = self.started.pop(name)
         if process.poll() is None:
             process.terminate()
@@ -100,14 +105,16 @@ class Children:
         return process.wait()
 
     def stop_all(self) -> None:
-        """Stop all processes in the order of their start: the server before the daemons."""
+        """Stop all processes in the order in which they were started."""
         for name in list(self.started):
             self.stop(name)
 
 
 @dataclass(slots=True)
 class Child:
-    """A process that is restarted if it ends by itself, after longer pauses if it ends soon.
+    """A process that is restarted if it ends by itself.
+
+    The pause before a restart grows if the process ends soon after its start.
 
     `make` returns a program that it started, or a fork that is not started yet.  `pause` is the
     number of seconds before the next start.
@@ -142,7 +149,7 @@ class Child:
 
 @dataclass(slots=True)
 class ProcessGroup:
-    """Forks of this process, in the order in which they are started and stopped."""
+    """The forks of this process, which are started and stopped in this order."""
 
     children: list[Child]
     write: Callable[[str], None]
@@ -178,11 +185,11 @@ class ProcessGroup:
 
 
 def forked_process(name: str, do: Callable[[], object]) -> BaseProcess:
-    """Return a process, not started yet, that is a fork of this one and calls `do`.
+    """Return a process that will be a fork of this process and call `do`; does not start it.
 
-    Modules are loaded once, and memory that is only read is shared.  The process ends with this
-    one, does not get the terminal's Ctrl-C, and has the name `name` in `ps -o comm` and `top`.
-    This process must have no threads and no connections when it starts.
+    Modules are loaded once, and memory that is only read is shared.  The new process ends with its
+    parent, does not get the terminal's Ctrl-C, and has the name `name` in `ps -o comm` and `top`.
+    The parent must have no threads and no connections when it starts the process.
     """
     # Existing objects are excluded from garbage collections, which would write to their memory and
     # so copy it.

@@ -1,4 +1,4 @@
-"""Drafts an allow-list from the plug-ins that existing apps name."""
+"""Drafts an allow-list of the plug-ins that existing apps use."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _entry(kind: str, name: str, options: dict[str, Any], app: str) -> str:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401 - any JSON
-    """Return a JSON value as TOML on one line, without null members: TOML has no null."""
+    """Return a JSON value as a line of TOML, without null members, because TOML has no null."""
     if isinstance(value, dict):
         pairs = (
             f"{_key(name)} = {_value(item)}" for name, item in value.items() if item is not None

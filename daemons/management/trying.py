@@ -23,12 +23,15 @@ from scheduler.results.rules import quorum
 
 
 class UsageError(ValueError):
-    """The arguments are not valid. Hint: the message states what is valid."""
+    """The arguments are not valid. Hint: see the error text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A validator and its input; `results` maps the name of each result to its outputs' paths."""
+    """A validator and its input.
+
+    `results` maps the names of results to the paths of their outputs.
+    """
 
     validator: str
     options: Mapping[str, Any]
@@ -40,7 +43,11 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome: verdicts by result name, or the `failure` of the validator."""
+    """The outcome of a trial.
+
+    `verdicts` maps the names of results to verdicts.  It is empty if the validator failed; then
+    `failure` is the error.
+    """
 
     names: tuple[str, ...]
     answer: Answer
@@ -52,7 +59,11 @@ class Outcome:
 
 
 def results_of(files: list[Path], *, outputs: int) -> dict[str, list[Path]]:
-    """Group files into results, one per folder or per `outputs` files; raises `UsageError`."""
+    """Return the output files of each result, by the result's name.
+
+    Each folder is one result.  If `files` are not folders, each group of `outputs` files is one
+    result.  Raises `UsageError`.
+    """
     for path in files:
         if not path.exists():
             raise UsageError(
@@ -107,7 +118,10 @@ def parse_options(text: str) -> dict[str, Any]:
 
 
 def run(trial: Trial) -> Outcome:
-    """Run the validator in a worker; raises `UsageError` if the validator cannot be used."""
+    """Run the validator in a worker and return the outcome.
+
+    Raises `UsageError` if the validator cannot be used.
+    """
     names = dict(enumerate(trial.results, 1))
     try:
         target, options, plugin = allowed(trial.validator, trial.options, settings.PLUGINS)

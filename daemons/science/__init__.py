@@ -1,1 +1,1 @@
-"""Plug-ins (validators, assimilators, generators, handlers) and their workers."""
+"""Finds and runs plug-ins: validators, assimilators, generators and handlers."""

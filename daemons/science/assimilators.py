@@ -1,8 +1,8 @@
 """Finds assimilators by name and checks their options.
 
 ``copy_files``, ``dataset`` and ``webhook`` are built in.  Every other name must be in the
-allow-list (`settings.PLUGINS`): its target is a program, a Python function, or a table of the
-server's database.
+allow-list (`settings.PLUGINS`).  The target of such a name is a program, a Python function, or a
+table of the server's database.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _copy_files(options: object, _time_limit: timedelta) -> Assimilator:
     return copy_files.assimilate
 
 
-#: Factories of the built-in assimilators, from the options and the time limit.
+#: The functions that return built-in assimilators; their arguments are options and time limit.
 KINDS: dict[str, Callable[[object, timedelta], Assimilator]] = {
     "copy_files": _copy_files,
     "dataset": dataset.make,
@@ -50,9 +50,9 @@ KINDS: dict[str, Callable[[object, timedelta], Assimilator]] = {
 
 
 def find(name: str, options: object, time_limit: timedelta) -> Assimilator:
-    """Return the assimilator of an app; raises `UnknownPlugin` and `BadOptions`.
+    """Return the assimilator with this name and these options, without importing science code.
 
-    Imports no science code.
+    Raises `UnknownPlugin` and `BadOptions`.
     """
     plugin = None if name in KINDS else settings.PLUGINS.get(ASSIMILATOR, name)
     options_json = json.dumps(options, sort_keys=True)
@@ -74,7 +74,7 @@ def _find(
 
 
 def assimilation_of(row: dict[str, Any]) -> Assimilation:
-    """Return the `Assimilation` of a claimed row."""
+    """Return the `Assimilation` for a row of a claimed workunit."""
     has_failed = row["canonical_result_id"] is None
     names = zip(row["positions"] or (), row["names"] or (), strict=True)
     return Assimilation(

@@ -16,12 +16,12 @@ Evidence = tuple[str | None, ...]
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions` for any option: `bitwise` has none."""
+    """Raise `BadOptions` if there are options, because `bitwise` has no options."""
     checked("bitwise", options, {})
 
 
 def prepare(outputs: Sequence[ReportedOutput], _options: Options) -> Evidence | None:
-    """Return the digests of a result's outputs; None if a required output is missing."""
+    """Return the digests of the compared outputs, or None if a required output is missing."""
     if any(output.is_missed for output in outputs):
         return None
     return tuple(output.sha256 for output in outputs if not output.no_validate)

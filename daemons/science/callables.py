@@ -2,7 +2,8 @@
 
 The function is called in a worker process, because it may hang, crash or be hostile.  The daemon
 writes the files that the function returns to ``var/results``.  A function that is `transactional`
-in the allow-list is called by the daemon itself, in the transaction that settles the workunit.
+in the allow-list is called by the daemon itself, in the transaction that marks the workunit as
+assimilated.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Callable:
 
     @property
     def transactional(self) -> bool:
-        """Return the flag in the allow-list; an attribute of the function has no effect."""
+        """Return the flag `transactional` of the plug-in's entry in the allow-list."""
         return self.plugin.transactional
 
     def __call__(self, assimilation: Assimilation) -> list[Path] | Defer | None:
@@ -67,7 +68,10 @@ class Callable:
 
 
 def _filed(app: str, files: Files) -> list[Path]:
-    """Write files to ``var/results/<app>/``; raises `storage.BadFileName` for invalid names."""
+    """Write files to ``var/results/<app>/`` and return their paths.
+
+    Raises `storage.BadFileName` for an invalid name.
+    """
     from scheduler import storage  # noqa: PLC0415 - see above
 
     return [storage.write_result(app=app, relative=name, data=data) for name, data in files.items()]
@@ -81,7 +85,10 @@ def message(assimilation: Assimilation) -> dict[str, Any]:
 
 
 def read_answer(value: object) -> Files | Defer:
-    """Read the answer of `run`: files by name, or `Defer`; raises `BadMessage`."""
+    """Decode the answer of `run`; return the contents of files by name, or the `Defer`.
+
+    Raises `BadMessage`.
+    """
     if isinstance(value, dict) and "defer" in value:
         return read_defer(value)
     answer = an_object(value, "The answer", ("files",))
@@ -102,7 +109,7 @@ def read_answer(value: object) -> Files | Defer:
 
 
 def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
-    """Call the function and return its answer as JSON; runs in the worker."""
+    """Call the function in the worker; return its answer as JSON."""
     function = resolve(target, folder)
     if getattr(function, "transactional", False):
         msg = (

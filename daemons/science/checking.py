@@ -1,4 +1,4 @@
-"""Checks the options of an app's plug-ins: names and values."""
+"""Checks the names and values of the options of an app's plug-ins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def checked(
 ) -> dict[str, Any]:
     """Return the options that are set, each parsed by its reader in `readers`.
 
-    Raises `BadOptions` for an unknown option (with the closest name), for a missing option of
+    Raises `BadOptions` if `options` is not a dict, for an unknown option, for a missing option of
     `required`, and for an option whose reader raises ValueError.
     """
     if not isinstance(options, dict):
@@ -46,28 +46,28 @@ def checked(
 
 
 def text(value: object) -> str:
-    """Return a value that is non-empty text; raises ValueError."""
+    """Return the value if it is non-empty text; raises ValueError for other values."""
     if not isinstance(value, str) or not value.strip():
         raise ValueError("text")
     return value
 
 
 def texts(value: object) -> tuple[str, ...]:
-    """Return a value that is a list of texts, as a tuple; raises ValueError."""
+    """Return a list of strings as a tuple; raises ValueError for other values."""
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ValueError("a list of texts")
     return tuple(value)
 
 
 def texts_by_name(value: object) -> dict[str, str]:
-    """Return a value that is an object of texts; raises ValueError."""
+    """Return the value if it is a dict of strings; raises ValueError for other values."""
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise ValueError("an object of texts")
     return value
 
 
 def flag(value: object) -> bool:
-    """Return a value that is a boolean; raises ValueError."""
+    """Return the value if it is a boolean; raises ValueError for other values."""
     if not isinstance(value, bool):
         raise ValueError("true or false")  # noqa: TRY004 - the caller expects ValueError
     return value

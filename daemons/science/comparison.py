@@ -1,4 +1,4 @@
-"""Compares the results of one workunit by a validator; runs in the worker process."""
+"""Compares the results of a workunit by a validator, in the worker process."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ TARGET = f"{__name__}:compare_message"
 class Question:
     """The results to compare, by id, with their outputs.
 
-    `validator` is built in, or a target of the allow-list.  If `canonical` is set, the other
-    results are compared only with it.  Otherwise, results are compared only if at least `at_least`
-    of them are readable.  `folder` contains the project's own science programs and modules.
+    `validator` is the name of a built-in validator, or a target of the allow-list.  If `canonical`
+    is set, the other results are compared only with this result.  Otherwise, results are compared
+    only if at least `at_least` of them are readable.  `folder` contains the project's own science
+    programs and modules.
     """
 
     validator: str
@@ -50,7 +51,8 @@ class Answer:
 
     `bad` maps result ids to the reason why their outputs cannot be read.  `agreeing` contains the
     pairs of results that agree, the lower id first.  `suspicious` results must not be accepted
-    unless another result agrees.  `unusable` is the reason if the validator cannot be used at all.
+    unless another result agrees.  The run times of `outliers` are not used for averages.
+    `unusable` is the error if the validator cannot be used at all.
     """
 
     bad: Mapping[int, str] = field(default_factory=dict)
@@ -65,7 +67,7 @@ class Answer:
 
 
 def compare_message(question: dict[str, Any]) -> dict[str, Any]:
-    """Call `compare`, with question and answer as JSON; runs in the worker."""
+    """Call `compare` in the worker; the question and the answer are JSON."""
     results = {
         result_id: [ReportedOutput(**output) for output in outputs]
         for result_id, outputs in question["results"]
@@ -83,7 +85,7 @@ def compare_message(question: dict[str, Any]) -> dict[str, Any]:
 def read_answer(question: Question, value: object) -> Answer:
     """Read the worker's answer to a question; raises `BadMessage`.
 
-    The answer may contain only results of the question, and each pair at most once.
+    The answer may contain only results of the question.  The lower id of a pair must be the first.
     """
     names = ("bad", "agreeing", "outliers", "suspicious", "unusable")
     answer = an_object(value, "The answer", names)
@@ -127,13 +129,16 @@ def _ids(value: object, what: str, result_ids: Collection[int]) -> frozenset[int
 
 
 class CanonicalUnreadable(Exception):
-    """The canonical result's outputs cannot be read; this invalidates no other result."""
+    """The canonical result's outputs cannot be read.  No other result becomes invalid by this."""
 
 
 def compare(question: Question) -> Answer:
-    """Prepare each result and compare the pairs; call `tidy` for all evidence, even on errors.
+    """Compare the results of a question with its validator; return the answer.
 
-    Raises `CanonicalUnreadable`, and the exceptions of the validator except `BadOutput`.
+    `Answer.bad` contains the results with a missing output, or for which `prepare` returns None or
+    raises `BadOutput`.  Raises `CanonicalUnreadable` if the canonical result is one of these.
+    Raises `TransientScienceError` if an output file cannot be read now, and all other exceptions of
+    the validator.  Calls `tidy` for all evidence, even after an error.
     """
     try:
         validator = find(question.validator, question.options, folder=question.folder)
@@ -162,7 +167,7 @@ def compare(question: Question) -> Answer:
 def _matching_ids(
     validator: Validator[Any], name: str, evidence: Mapping[int, Any]
 ) -> frozenset[int]:
-    """Return the ids of results for which the validator's optional function returns True."""
+    """Return the ids of results for which the validator's optional function `name` returns True."""
     matches = getattr(validator, name, None) or _never
     return frozenset(result_id for result_id, entry in evidence.items() if matches(entry))
 
@@ -188,7 +193,10 @@ def _evidence(
 
 
 def _check_arrived(outputs: Sequence[ReportedOutput]) -> None:
-    """Raise `BadOutput` for a missing output, `TransientScienceError` for an unreachable disk."""
+    """Raise `BadOutput` if an output is missing.
+
+    Raises `TransientScienceError` if the disk cannot be read now.
+    """
     for output in outputs:
         if output.is_missed:
             raise BadOutput(f"Output {output.position} is missing.")

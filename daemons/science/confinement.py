@@ -9,9 +9,9 @@ service     a process of another user, reached by a Unix socket (`daemons.scienc
             starts workers and confines them by one of the other forms
 none        limits of memory, time, files and processes only
 
-In each form the environment is scrubbed and inputs are read-only.  A daemon that runs as root
-starts its workers as the user id `SCIENCE_UID`, which owns no files, if that user can read the
-needed files.
+In each form, the worker gets only harmless environment variables, and inputs are read-only.  A
+daemon that runs as root starts its workers as the user id `SCIENCE_UID`, which owns no files, if
+that user can read the needed files.
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ _COUNTS_PER_NAMESPACE: Final = (5, 14)
 
 
 class CannotConfine(RuntimeError):
-    """A form of confinement does not work on this machine. Hint: the message has the reason."""
+    """A form of confinement does not work on this machine. Hint: see the error text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """The access of one plug-in's worker; each profile has separate workers.
+    """The access rights and limits of a worker.
 
     `name` is the plug-in's name, or empty for built-in science.  `identities` are the devices and
     inodes of `reads`.  `hidden` folders cannot be read, even if they are in a readable folder.
@@ -88,7 +88,10 @@ class Profile:
 
 @dataclass(slots=True)
 class Started:
-    """A worker's process (if local), the daemon's end of its channel, and its temporary folder."""
+    """A worker that was started.
+
+    It has a process if it is local, the daemon's end of a channel, and a temporary folder.
+    """
 
     channel: socket.socket
     traces: int
@@ -104,14 +107,20 @@ class Started:
 
 
 def best_form(wanted: str = "auto") -> str:
-    """Return `wanted`, or if it is ``auto``, the first local form that works on this machine."""
+    """Return the form of confinement to use.
+
+    This is `wanted`, or if `wanted` is ``auto``, the first local form that works on this machine.
+    """
     if wanted != "auto":
         return wanted
     return next(form for form in LOCAL_FORMS if form == NONE or not trouble(form))
 
 
 def trouble(form: str) -> str:
-    """Return why a local form fails on this machine, or "".  The result is cached per process."""
+    """Return the reason why a local form fails on this machine, or an empty string.
+
+    The result is cached per process.
+    """
     with _probing:
         if form not in _troubles:
             _troubles[form] = _test_form(form)
@@ -174,7 +183,7 @@ def start(form: str, profile: Profile, user: int | None, stderr: int | None = No
 
 
 def user_for(form: str, profile: Profile) -> int | None:
-    """Return the user that root's worker runs as; None is the daemon's own user.
+    """Return the id of the user to which root's worker switches, or None if it does not switch.
 
     A worker stays root if it writes to folders, or if other users cannot read its inputs.
     """
@@ -186,10 +195,10 @@ def user_for(form: str, profile: Profile) -> int | None:
 
 
 def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
-    """Return the group id of root's worker: the number of its user, or the daemon's group.
+    """Return the group id that root's worker switches to, or None if it does not switch.
 
-    The daemon's group is used if other users cannot read all inputs: FILE_UMASK lets this group
-    read them.
+    The group id is equal to the user id, unless other users cannot read all inputs.  Then it is
+    the daemon's group, which can read files with FILE_UMASK.
     """
     if user is None or _can_read_all(form, profile, in_group=False):
         return user
@@ -197,9 +206,10 @@ def _group_for(form: str, user: int | None, profile: Profile) -> int | None:
 
 
 def _can_read_all(form: str, profile: Profile, *, in_group: bool) -> bool:
-    """Return whether a user other than root, in the daemon's group or not, can read all inputs.
+    """Return whether a user other than root can read all inputs of a profile.
 
-    The parent folders must also be searchable, except in bubblewrap, where root mounts the inputs.
+    `in_group` is True if this user is in the daemon's group.  The parent folders must also be
+    searchable, except in bubblewrap, where root mounts the inputs.
     """
     for path in map(Path, profile.reads):
         above = () if form == BUBBLEWRAP else path.parents
@@ -211,7 +221,10 @@ def _can_read_all(form: str, profile: Profile, *, in_group: bool) -> bool:
 
 
 def _grants(path: Path, rights: int, *, in_group: bool) -> bool:
-    """Return whether a path's mode grants `rights`, and for a folder also the right to search."""
+    """Return whether a path's mode grants `rights`, and for a folder also the right to search.
+
+    Returns True for a path that does not exist or cannot be examined.
+    """
     try:
         status = path.stat()
     except OSError:
@@ -341,17 +354,21 @@ def _above(paths: Iterable[str]) -> list[str]:
 
 
 def _shown_in_place(path: str, how: str) -> list[str]:
-    """Return bwrap arguments that make a path visible; a link in / such as /bin stays a link."""
+    """Return the arguments of bwrap that make a path visible in a worker.
+
+    A link in the root folder, such as /bin, stays a link.
+    """
     if os.path.islink(path) and os.path.dirname(path) == "/":
         return ["--symlink", os.readlink(path), path]
     return [how, path, path]
 
 
 def _shown(profile: Profile) -> Iterator[str]:
-    """Yield the readable paths: system, Python, the project's code, the profile's folders.
+    """Yield the paths that a worker may read.
 
-    Hidden folders, and parts of the project's folder that are not code, are excluded from other
-    folders that contain them: the project may be installed below /usr.
+    These are the system, Python, the project's code and the profile's folders.  Hidden folders, and
+    parts of the project's folder that are not code, are excluded, even if they are in one of these
+    folders: the project may be installed below /usr.
     """
     hidden, base = tuple(os.path.realpath(path) for path in profile.hidden), str(BASE)
     for path in (*_SYSTEM, *(_NETWORK if profile.network else ())):
@@ -395,7 +412,7 @@ def _module_paths() -> list[str]:
 
 
 def _code(base: Path) -> Iterator[str]:
-    """Yield the parts of the project's folder that are code and not hidden."""
+    """Yield the entries of the project's folder except hidden ones, ``var`` and ``deploy``."""
     for entry in sorted(os.listdir(base)):
         if not entry.startswith(".") and entry not in _NO_CODE:
             yield str(base / entry)

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def assimilate(assimilation: Assimilation) -> list[Path]:
-    """Copy each output to its open name; for a failed workunit write ``FAILED.json``."""
+    """Copy each output to a file with its open name; return the paths of the new files.
+
+    For a failed workunit, writes ``FAILED.json``.
+    """
     folder = assimilation.workunit_name
     if assimilation.failed:
         reason = {

@@ -3,10 +3,10 @@
 Theory of operation.  A dataset is the folder ``var/results/<app>/<name>/`` of part files.  Each
 part has a fixed range of ``part_size`` workunit ids, so that all records of a workunit are in one
 part.  Every line begins with the workunit's key.  To add records, the assimilator locks the part,
-removes lines with the same key, adds the new lines, and renames the new part over the old one.  An
-assimilator that repeats a workunit, after a crash between writing and settling or because its lease
-expired, replaces the lines by equal lines.  A part is complete at every moment, so no recovery is
-needed.  Concurrent assimilators wait for the lock.
+removes lines with the same key, adds the new lines, and renames the new part over the old one.
+After a crash or an expired lease, a workunit may be assimilated again.  This replaces its lines by
+equal lines.  A part is complete at every moment, so no recovery is needed.  Concurrent assimilators
+wait for the lock.
 
 The records of a batch are collected, so that each part is written once per batch.
 """
@@ -47,7 +47,10 @@ _KNOWN = {
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """An app's dataset; `columns` are the columns of a CSV file except the server's columns."""
+    """The dataset of an app, which is an assimilator.
+
+    `columns` contains the columns of a CSV file except those that the server adds.
+    """
 
     name: str = "dataset"
     format: str = "jsonl"
@@ -90,7 +93,7 @@ class Dataset:
         return _csv([row.get(column, "") for column in (KEY, WORKUNIT, *self.columns)])
 
     def _mark(self, key: str) -> bytes:
-        """Return the prefix that every line of this workunit has, and no other line."""
+        """Return the bytes with which this workunit's lines begin; they contain its key."""
         if self.format == "jsonl":
             return b"{%s: %s, " % (
                 json.dumps(KEY).encode(),
@@ -147,7 +150,10 @@ def make(options: object, _time_limit: timedelta) -> Dataset:
 
 
 def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
-    """Write a batch's records to their parts; return the paths, and errors by workunit id."""
+    """Write the records of a batch to their parts.
+
+    Returns the paths of the changed parts, and a dict of errors by workunit id.
+    """
     parts: dict[tuple[str, str], list[Records]] = defaultdict(list)
     for entry in gathered:
         parts[entry.app, entry.part].append(entry)
@@ -163,7 +169,11 @@ def put(gathered: Iterable[Records]) -> tuple[list[Path], dict[int, Exception]]:
 
 
 def merged(old: bytes, added: list[Records]) -> bytes:
-    """Return the new content of a part: `added` replaces older records of the same workunits."""
+    """Return the content of a part after adding records.
+
+    The records of a workunit replace its older records.  Raises `BadRecords` if the part has a
+    different header.
+    """
     header = added[0].header
     lines = old.splitlines(keepends=True)
     if header and lines:

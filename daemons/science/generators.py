@@ -1,4 +1,4 @@
-"""The interface of an app's own work generator, and its call in the worker."""
+"""Defines the interface of work generators, and calls generators in the worker."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ COPY: Final = "copy"
 
 
 class BadGenerator(ValueError):
-    """A generator broke its contract. Hint: the message has the reason."""
+    """A generator violated its interface. Hint: see the error text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedWork:
-    """The output of a generator: workunits, its new state, and when to call it again.
+    """The output of a generator.
 
-    `from_outside` is True for the workunits of science code, which must not contain paths on the
-    server's disk.
+    `state` is the generator's new state, and `ask_again` the time of the next call if the generator
+    raised `Defer`.  `from_outside` is True for the workunits of science code, which must not
+    contain paths on the server's disk.
     """
 
     workunits: tuple[Any, ...]
@@ -61,7 +62,9 @@ class Generator(Protocol):
 
 
 def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None, dict[str, Any]]:
-    """Return the plug-in of an app's generator (None: ``copy:WORKUNIT``), and all its options.
+    """Return the plug-in and the options of an app's generator.
+
+    The plug-in is None for ``copy:WORKUNIT``.
 
     Raises `UnknownPlugin` and `BadOptions`.
     """
@@ -75,7 +78,10 @@ def allowed(name: str, options: object, plugins: Plugins) -> tuple[Plugin | None
 
 
 def check(name: str, options: object) -> None:
-    """Raise `UnknownPlugin` or `BadOptions`.  Does not run science code."""
+    """Check the name and the options of an app's generator, without running science code.
+
+    Raises `UnknownPlugin` and `BadOptions`.
+    """
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     allowed(name, options, settings.PLUGINS)
@@ -100,7 +106,7 @@ def read_answer(value: object, most: int) -> GeneratedWork:
 def run(
     target: str, folder: str, count: int, options: dict[str, Any], state: dict[str, Any]
 ) -> dict[str, Any]:
-    """Return up to `count` workunits of a generator as JSON; runs in the worker."""
+    """Call a generator in the worker; return up to `count` workunits as JSON."""
     target_object: Any = resolve(target, folder)
     generator: Any = target_object() if isclass(target_object) else None
     generate = target_object if generator is None else generator.generate
@@ -121,7 +127,10 @@ def run(
 
 
 def _plain(workunit: Any) -> Any:  # noqa: ANN401 - the generator's output
-    """Convert a description to JSON: durations in seconds, times as text, contents in Base64."""
+    """Convert a workunit's description to JSON.
+
+    Durations are converted to seconds, times to text, and contents of files to Base64.
+    """
     if not isinstance(workunit, Mapping):
         return workunit
     plain = {name: _plain_value(value) for name, value in workunit.items()}
@@ -142,7 +151,7 @@ def _plain_value(value: Any) -> Any:  # noqa: ANN401 - as above
 
 
 def _plain_file(file: Any) -> Any:  # noqa: ANN401 - as above
-    """Convert an input file to JSON; reads a `path`, with the access rights of the generator."""
+    """Convert an input file to JSON; a `path` is read with the access rights of the generator."""
     if not isinstance(file, Mapping):
         return file
     plain = dict(file)

@@ -1,4 +1,4 @@
-"""The interfaces of plug-ins: validators and assimilators."""
+"""Defines the interfaces of validators and assimilators."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ E = TypeVar("E")
 
 
 class TransientScienceError(Exception):
-    """Raised by science code for a transient failure: a full disk, an unreachable service.
+    """Raised for a transient failure of science code, such as an unreachable service.
 
-    The call is retried later; no result is invalidated.
+    The call is retried later.  No result becomes invalid by this.
     """
 
 
@@ -38,7 +38,7 @@ class Defer(Exception):
 class BadOutput(Exception):
     """Raised by a validator for an output that does not have the expected format.
 
-    The result gets no credit and is computed again (VALIDATE_ERROR).
+    The result becomes VALIDATE_ERROR and gets no credit.
     """
 
 
@@ -48,7 +48,7 @@ STDERR = -1
 
 @dataclass(frozen=True, slots=True)
 class ReportedOutput:
-    """One output of a result: its entry in the workunit's list, and the uploaded file.
+    """An output of a result, with its entry in the workunit's list and its uploaded file.
 
     `sha256` is None if the output was not uploaded.  `path` is readable while `prepare` and `agree`
     run; it is empty for validators that compare digests.  An output marked ``no_validate`` must be
@@ -82,19 +82,19 @@ class Validator(Protocol[E]):
     """
 
     def prepare(self, outputs: Sequence[ReportedOutput], options: Options, /) -> E | None:
-        """Return the evidence of one result to compare; None if a required output is missing.
+        """Return the evidence of a result, or None if a required output is missing.
 
         Raises `BadOutput` or `TransientScienceError`; any other exception counts as a failure of
         the validator, not of the result.
         """
 
     def agree(self, first: E, second: E, /) -> bool:
-        """Return whether two pieces of evidence agree; called once for each pair."""
+        """Return whether two results agree; this is called once for each pair of evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """One canonical output file; `path` is readable until the assimilator returns."""
+    """A canonical output file.  `path` is readable until the assimilator returns."""
 
     position: int
     open_name: str
@@ -126,7 +126,7 @@ class Assimilation:
 
     @property
     def failed(self) -> bool:
-        """Return whether the workunit failed: it then has errors and no canonical result."""
+        """Return whether the workunit has failed, which means that it has no canonical result."""
         return self.canonical_result_id is None
 
 
@@ -157,10 +157,10 @@ class Assimilator(Protocol):
     Returns the files that it wrote, to be synced before the workunit counts as assimilated, or
     None.  A plug-in's function may also return a dict of names and contents, which the daemon
     writes to ``var/results/<app>/``.  Raises or returns `Defer` to be called again later, and
-    raises `TransientScienceError` for a transient failure; any other exception is a failure.  If
+    raises `TransientScienceError` for a transient failure.  Any other exception is a failure.  If
     the attribute `transactional` is True (for a plug-in: that key in the allow-list), the
-    assimilator is called inside the transaction that settles the workunit, so that its writes to
-    the server's database happen exactly once.
+    assimilator is called in the transaction that marks the workunit as assimilated, so that its
+    writes to the server's database happen exactly once.
     """
 
     def __call__(self, assimilation: Assimilation, /) -> Iterable[Written] | Defer | None:

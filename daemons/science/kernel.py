@@ -13,7 +13,7 @@ _prctl = getattr(ctypes.CDLL(None), "prctl", None)
 
 
 def ending(code: int) -> str:
-    """Return an exit code of `subprocess` in words: an exit status, or the name of a signal."""
+    """Return an exit code of `subprocess` as text, such as ``exit status 1`` or ``SIGKILL``."""
     if code >= 0:
         return f"exit status {code}"
     with suppress(ValueError):
@@ -22,15 +22,16 @@ def ending(code: int) -> str:
 
 
 def prctl(option: int, value: int | bytes) -> None:
-    """Change a property of this process; does nothing without Linux."""
+    """Call Linux's prctl, which changes a property of this process; do nothing on other systems."""
     if _prctl is not None:
         _prctl(option, value, 0, 0, 0)
 
 
 def die_with_parent(parent: int | None = None, by: signal.Signals = signal.SIGTERM) -> None:
-    """Let the kernel send this process a signal when its parent ends, even if it is killed.
+    """Let the kernel send this process the signal `by` when its parent ends or is killed.
 
-    Pass the process id of the parent if it is known: the parent may end before this call.
+    Exits at once if the parent has already ended.  Pass the process id of the parent if it is
+    known, because the parent may end before this call.
     """
     parent = os.getppid() if parent is None else parent
     prctl(_PR_SET_PDEATHSIG, by)

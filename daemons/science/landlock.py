@@ -1,7 +1,7 @@
 """Confines the calling process irrevocably by Landlock and a system call filter.
 
 Landlock limits which files can be opened, and hides all other processes.  Only its latest versions
-cover sockets, so a seccomp filter refuses them: otherwise science code could connect to
+cover sockets, so a seccomp filter refuses them.  Otherwise, science code could connect to
 PostgreSQL's socket as the daemon's user.  Source: the kernel's
 Documentation/userspace-api/landlock.rst and seccomp_filter.rst.
 """
@@ -41,11 +41,11 @@ _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 
 
 class Unavailable(OSError):
-    """This kernel cannot confine by Landlock. Hint: Linux 5.13 or later, with Landlock enabled."""
+    """This kernel cannot confine by Landlock. Hint: use Linux 5.13 or later with Landlock."""
 
 
 def version() -> int:
-    """Return the version of the kernel's Landlock ABI; 0 without Landlock."""
+    """Return the version of the kernel's Landlock ABI, or 0 if Landlock is not available."""
     if platform.system() != "Linux" or platform.machine() not in _MACHINES:
         return 0
     abi_version: int = _libc.syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION_FLAG)
@@ -55,10 +55,10 @@ def version() -> int:
 def confine(
     *, reads: Iterable[str], lists: Iterable[str], writes: Iterable[str], network: bool
 ) -> None:
-    """Restrict this process and its children to these paths, without sockets unless `network`.
+    """Restrict this process and its children to these paths.
 
-    Folders in `lists` can only be listed.  Paths that do not exist are skipped.
-    Raises `Unavailable`.
+    Folders in `lists` can only be listed.  Paths that do not exist are skipped.  Unix sockets are
+    refused.  Without `network`, all sockets are refused.  Raises `Unavailable`.
     """
     abi = version()
     if not abi:

@@ -1,14 +1,14 @@
-"""Messages between a daemon and science code: JSON of bounded size, read strictly.
+"""Encodes, decodes and checks messages between a daemon and science code.
 
-A message is eight bytes of length, big-endian, and that many bytes of UTF-8 JSON:
+A message consists of its length (eight bytes, big-endian) and of that many bytes of UTF-8 JSON:
 
     to the worker       {"target": "package.module:function", "arguments": [...]}
     the first answer    {"status": "ready", "form": ..., "uid": ...}
     other answers       {"status": "value", "value": ...}
                         | {"status": "raised" | "transient", "sentence": ..., "traceback": ...}
 
-Answers come from a process that may be hostile.  `unpacked` accepts plain JSON only; the functions
-below check its shape, and raise `BadMessage`.
+Answers come from a process that may be hostile.  `unpacked` accepts plain JSON only.  The functions
+below it check the types of values, and raise `BadMessage`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _STATUSES: Final = {
 
 
 class BadMessage(ValueError):
-    """A message does not have the required format. Hint: the message names the fault."""
+    """A message does not have the required format. Hint: see the error text."""
 
 
 def packed(message: object) -> bytes:
@@ -46,7 +46,7 @@ def packed(message: object) -> bytes:
 
 
 def receive(channel: socket.socket, count: int) -> bytes:
-    """Return the next `count` bytes of a channel; fewer if it ends."""
+    """Return the next `count` bytes of a channel, or fewer bytes if the channel ends."""
     data = bytearray()
     while len(data) < count and (part := channel.recv(min(count - len(data), _MAX_PART))):
         data += part
@@ -54,7 +54,10 @@ def receive(channel: socket.socket, count: int) -> bytes:
 
 
 def unpacked(data: bytes) -> Any:  # noqa: ANN401 - any JSON
-    """Read JSON; raises `BadMessage` for NaN, infinities, NUL, lone surrogates and deep nesting."""
+    """Decode JSON; raises `BadMessage` if it is not valid.
+
+    NaN, infinities, NUL characters, lone surrogates and deep nesting are not valid.
+    """
     try:
         message = json.loads(data.decode("utf-8"), parse_constant=_refused, parse_float=_finite)
     except RecursionError:
@@ -120,14 +123,14 @@ def _check_text(text: str) -> None:
 
 
 def an_object(value: object, what: str, names: Collection[str]) -> Mapping[str, Any]:
-    """Return a JSON object with exactly these names; raises `BadMessage`."""
+    """Return the value if it is a dict with exactly these keys; raises `BadMessage` otherwise."""
     if not isinstance(value, dict) or value.keys() != set(names):
         raise BadMessage(f"{what} is not an object of {', '.join(names)}: {value!r:.100}")
     return value
 
 
 def a_list(value: object, what: str, most: int) -> list[Any]:
-    """Return a list of at most `most` items; raises `BadMessage`."""
+    """Return the value if it is a list of at most `most` items; raises `BadMessage` otherwise."""
     if not isinstance(value, list):
         raise BadMessage(f"{what} is not a list: {value!r:.100}")
     if len(value) > most:
@@ -136,14 +139,14 @@ def a_list(value: object, what: str, most: int) -> list[Any]:
 
 
 def a_text(value: object, what: str, most: int = MAX_SENTENCE) -> str:
-    """Return the first `most` characters of a text; raises `BadMessage`."""
+    """Return the first `most` characters of a string; raises `BadMessage` for other values."""
     if not isinstance(value, str):
         raise BadMessage(f"{what} is not text: {value!r:.100}")
     return value[:most]
 
 
 def a_number(value: object, what: str) -> float:
-    """Return a finite number; raises `BadMessage`."""
+    """Return a number as a float; raises `BadMessage` for other values."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise BadMessage(f"{what} is not a number: {value!r:.100}")
     try:
@@ -153,7 +156,7 @@ def a_number(value: object, what: str) -> float:
 
 
 def one_of(value: object, what: str, allowed: Collection[int]) -> int:
-    """Return an integer of `allowed`, such as a result id; raises `BadMessage` for others."""
+    """Return an integer of `allowed`, such as a result id; raises `BadMessage` for other values."""
     if type(value) is not int or value not in allowed:
         raise BadMessage(f"{what} is not in the request: {value!r:.100}")
     return value

@@ -1,4 +1,4 @@
-"""`Defer` and its time as JSON, for messages from a worker to its daemon."""
+"""Encodes and decodes `Defer` as JSON, for messages from a worker to its daemon."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final
 from daemons.science.interfaces import Defer
 from daemons.science.messages import BadMessage, a_number, a_text, an_object
 
-#: Longer delays are reduced to this; seconds.
+#: The maximum delay, to which longer delays are reduced; seconds.
 _MAX_SECONDS: Final = 366 * 86_400
 
 
 def moment_message(until: object) -> dict[str, Any]:
-    """Encode a datetime with a time zone, or a timedelta; raises TypeError for others."""
+    """Encode a timedelta, or a datetime with a time zone; raises TypeError for other values."""
     if isinstance(until, timedelta):
         return {"seconds": until.total_seconds()}
     if isinstance(until, datetime) and until.tzinfo is not None:
@@ -23,7 +23,10 @@ def moment_message(until: object) -> dict[str, Any]:
 
 
 def read_moment(value: object) -> datetime | timedelta:
-    """Decode the output of `moment_message`; datetimes are in UTC.  Raises `BadMessage`."""
+    """Decode the output of `moment_message`; raises `BadMessage`.
+
+    Datetimes are returned in UTC.  A timedelta is limited to the range from 0 to 366 days.
+    """
     if isinstance(value, dict) and value.keys() == {"seconds"}:
         seconds = a_number(value["seconds"], "seconds")
         return timedelta(seconds=min(max(seconds, 0.0), _MAX_SECONDS))

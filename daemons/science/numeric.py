@@ -1,4 +1,4 @@
-"""The validator `numeric`: compares the numbers in text, CSV and JSON.
+"""Compares the numbers in text, CSV and JSON, as the validator `numeric`.
 
 Each output becomes a *shape* (its words, keys, and numbers of lines, rows and cells) and a list of
 numbers.  Shapes must be equal.  Two numbers agree if their difference is at most `absolute`, or at
@@ -34,7 +34,7 @@ _SPELLED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The maximum difference of two numbers; with `nan_is_nan`, NaN agrees with NaN."""
+    """The maximum difference of two numbers.  With `nan_is_nan`, NaN agrees with NaN."""
 
     absolute: float
     relative: float
@@ -59,7 +59,7 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The parsed options; patterns are in the order in which they are tried."""
+    """The parsed options of the validator.  Patterns are tried in their order."""
 
     tolerance: Tolerance
     columns: dict[str, Tolerance]
@@ -78,7 +78,7 @@ class Rules:
 
 @dataclass(slots=True)
 class Evidence:
-    """The contents of one result's outputs; each number has its tolerance."""
+    """The contents of a result's outputs, with a tolerance for each number."""
 
     shape: list[str] = field(default_factory=list)
     numbers: list[Number] = field(default_factory=list)
@@ -96,7 +96,10 @@ def check_options(options: Options) -> None:
 
 
 def prepare(outputs: Sequence[ReportedOutput], options: Options) -> Evidence | None:
-    """Read a result's outputs; raises `BadOutput` for an output that is not in its format."""
+    """Return the contents of a result's outputs, or None if a required output is missing.
+
+    Raises `BadOutput` for an output that is not in its format.
+    """
     if any(output.is_missed for output in outputs):
         return None
     rules, evidence = _rules(options), Evidence()
@@ -135,7 +138,7 @@ def _rules(options: Options) -> Rules:
 
 
 def _tolerances(values: dict[str, object], kind: str, general: Tolerance) -> dict[str, Tolerance]:
-    """Return the tolerances by column or key; unset values are those of `general`."""
+    """Return the tolerances by column or key; the default of each value is that of `general`."""
     options_by_name = {
         name: checked(f"numeric's {kind} {name!r}", options, _TOLERANCES)
         for name, options in values.items()
@@ -181,7 +184,10 @@ _OPTIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def _format(output: ReportedOutput, rules: Rules) -> str:
-    """Return the format of one output: from the options, or by the suffix of its open name."""
+    """Return the format of an output: ``csv``, ``json`` or ``text``.
+
+    The format ``auto`` is determined from the suffix of the output's open name.
+    """
     if rules.format != "auto":
         return rules.format
     ending = output.open_name.rpartition(".")[2].lower()
@@ -197,7 +203,7 @@ def _text(output: ReportedOutput) -> str:
 
 
 def _read_text(text: str, rules: Rules, evidence: Evidence) -> None:
-    """Read lines of words and numbers; the amount of white space is not compared."""
+    """Read lines of words and numbers into the evidence, without the amount of white space."""
     for line in text.rstrip().splitlines():
         if rules.keeps(line):
             evidence.shape.append(_take_numbers(line, rules.tolerance, evidence))
@@ -217,7 +223,10 @@ def _take_numbers(line: str, tolerance: Tolerance, evidence: Evidence) -> str:
 
 
 def _read_csv(text: str, rules: Rules, evidence: Evidence) -> None:
-    """Read rows of cells, each a number or a text; the first row names the columns."""
+    """Read rows of cells into the evidence.
+
+    With the option `header`, the first row contains the names of the columns.
+    """
     lines = (line for line in text.splitlines(keepends=True) if rules.keeps(line.rstrip("\r\n")))
     try:
         rows = [row for row in csv.reader(lines, delimiter=rules.delimiter, strict=True) if row]
@@ -236,7 +245,7 @@ def _read_csv(text: str, rules: Rules, evidence: Evidence) -> None:
 
 
 def _names_of(names: Sequence[str], place: int) -> Iterator[str]:
-    """Yield the names of a column: its header, if there is one, and its number from 1."""
+    """Yield the header of a column if there is one, and its number, counted from 1."""
     if place < len(names):
         yield names[place]
     yield str(place + 1)
@@ -248,7 +257,7 @@ def _of_column(rules: Rules, names: Sequence[str], place: int) -> Tolerance:
 
 
 def _cell(text: str, tolerance: Tolerance, evidence: Evidence, *, is_name: bool) -> str | None:
-    """Return a text cell; append a number to the evidence and return None."""
+    """Return the text of a cell; for a number, append it to the evidence and return None."""
     clean = text.strip()
     number = clean if is_name or not _SPELLED.fullmatch(clean) else _number(clean)
     if isinstance(number, str):
@@ -258,7 +267,10 @@ def _cell(text: str, tolerance: Tolerance, evidence: Evidence, *, is_name: bool)
 
 
 def _read_json(text: str, rules: Rules, evidence: Evidence) -> None:
-    """Read JSON with keys in any order; a value is identified by its path: ``energies.0.total``."""
+    """Read JSON into the evidence; the order of keys is not compared.
+
+    A value is identified by its path, such as ``energies.0.total``.
+    """
     try:
         _take_json(json.loads(text, parse_float=_number), "", rules, evidence)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Reads an output's records: a JSON object, a list of them, or JSON lines."""
+"""Reads the records of an output, which is JSON or JSON lines."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ if TYPE_CHECKING:
 
 
 class BadRecords(ValueError):
-    """An output does not contain what the assimilator expects. Hint: the message has the reason."""
+    """An output does not have the expected content or columns. Hint: see the error text."""
 
 
 def chosen(assimilation: Assimilation, open_name: str | None) -> Output:
-    """Return the output with this open name (None: the first); raises `BadRecords` if missing."""
+    """Return the output with this open name, or the first output if `open_name` is None.
+
+    Raises `BadRecords` if there is no such output.
+    """
     for output in assimilation.outputs:
         if open_name in (None, output.open_name):
             return output

@@ -1,9 +1,10 @@
-"""Assimilates by running a program of the allow-list: ``script:PROGRAM``.
+"""Assimilates by running a program of the allow-list (``script:PROGRAM``).
 
 The command is ``PROGRAM KEY WORKUNIT FILE...``.  Environment variables (``MANYHANDS_...``) contain
 these values and more.  Exit status 0 means that the workunit is assimilated.  Exit status 3
 requests a retry, which is at least SECONDS later if the last line of standard output is
-``defer SECONDS``.  Any other status is a failure; the program's standard error is kept.
+``defer SECONDS``.  Any other status is a failure.  The program's standard error is
+stored with it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,10 @@ class RunScript:
 
 
 def make(plugin: Plugin, options: object, folder: str, time_limit: timedelta) -> RunScript:
-    """Return the assimilator of a program; a relative path is in `folder`; raises `BadOptions`."""
+    """Return the assimilator that runs a plug-in's program; raises `BadOptions`.
+
+    A relative path of the program is relative to `folder`.
+    """
     read = checking.checked("script", options, _KNOWN)
     program = plugin.path if plugin.path.startswith("/") else f"{folder}/{plugin.path}"
     arguments, environment = read.get("arguments", ()), read.get("environment", {})
@@ -90,7 +94,7 @@ def environment_of(assimilation: Assimilation) -> dict[str, str]:
 
 
 def run(command: list[str], variables: dict[str, str]) -> dict[str, Any] | None:
-    """Run a program to its end; runs in the worker.  Returns null, or a `Defer` as JSON.
+    """Run a program to its end, in the worker; return None, or a `Defer` as JSON.
 
     Raises `ScriptFailed`, and `TransientScienceError` if it requests a retry.
     """

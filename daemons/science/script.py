@@ -1,9 +1,10 @@
 """Validates results by the exit status of a program.
 
-``PROGRAM init FILE...`` is called for each result to check that its outputs can be read, and
-``PROGRAM compare FILE... OTHER_FILE...`` for each pair to check whether they agree: 0 yes, 1 no, 3
-try again later.  Any other exit is a failure of the program.  Source: the conventions of BOINC's
-script validator, whose two scripts can be named by options.
+``PROGRAM init FILE...`` is called for each result to check that its outputs can be read.
+``PROGRAM compare FILE... OTHER_FILE...`` is called for each pair of results to check whether they
+agree.  Exit status 0 means yes, 1 means no, and 3 requests a retry.  Any other exit status is a
+failure of the program.  Options can set other arguments, statuses and a second program, as in
+BOINC's script validator.
 """
 
 from __future__ import annotations
@@ -32,16 +33,17 @@ _MAX_EXCERPT = 4000
 
 
 class ScriptFailed(Exception):
-    """The program failed without a verdict; the message contains the end of its output."""
+    """The program failed without a verdict.  The error text contains the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
     """The parsed options of the script validator.
 
-    `init` (None: no call) and `compare` are the arguments of the two calls.  `compare_program` is
-    the program of the second call (empty: the same program).  `invalid` and `transient` are the
-    exit statuses for "no" and "try again later"; `time_limit` is in seconds for each call.
+    `init` and `compare` are the arguments of the two calls; if `init` is None, there is no first
+    call.  `compare_program` is the program of the second call, or empty if it is the same program.
+    `invalid` and `transient` are the exit statuses for "no" and for a retry.  `time_limit` is the
+    time limit of each call in seconds.
     """
 
     init: tuple[str, ...] | None = _INIT
@@ -54,7 +56,10 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The paths of a result's compared outputs (None: missing and optional), and the rules."""
+    """The paths of a result's compared outputs, and the rules.
+
+    The path of a missing, optional output is None.
+    """
 
     paths: tuple[str | None, ...]
     rules: Rules
@@ -184,7 +189,7 @@ def _words(*needed: str) -> Callable[[Any], tuple[str, ...]]:
 
 
 def _init_words(value: object) -> tuple[str, ...] | None:
-    """Read the words of the `init` command; False skips that command."""
+    """Return the words of the `init` command, or None if the option is false."""
     return None if value is False else _words(FILES)(value)
 
 

@@ -32,7 +32,7 @@ from daemons.science.worker_main import Limits
 
 log = logging.getLogger("science_service")
 
-#: The longest profile; bytes.
+#: The maximum length of a profile; bytes.
 _MAX_HELLO: Final = 1 << 20
 #: Timeout for a daemon's profile; seconds.
 _HELLO_SECONDS: Final = 10.0
@@ -43,7 +43,7 @@ _FIRST_FROM_SYSTEMD: Final = 3
 
 
 def main() -> None:
-    """Serve until SIGTERM or SIGINT."""
+    """Start a worker for each connection, until SIGTERM or SIGINT arrives."""
     parser = argparse.ArgumentParser(description="Runs science code under a separate user id.")
     parser.add_argument(
         "socket", nargs="?", help="the path to listen on, unless systemd passes a socket"

@@ -1,4 +1,4 @@
-"""The validator `substring`: searches an output or standard error for a text.
+"""Searches an output or standard error for a text, as the validator `substring`.
 
 Any two valid results agree.  Source: BOINC's sample validator by substring.
 """
@@ -32,7 +32,10 @@ def check_options(options: Options) -> None:
 
 
 def prepare(outputs: Sequence[ReportedOutput], options: Options) -> tuple[()] | None:
-    """Raise `BadOutput` if the text is missing, or with `reject` if it is present."""
+    """Search for the text; return empty evidence, or None if a required output is missing.
+
+    Raises `BadOutput` if the text is not found, or with `reject` if it is found.
+    """
     if any(output.is_missed for output in outputs):
         return None
     place = options.get("output", STDERR)
@@ -48,7 +51,7 @@ def prepare(outputs: Sequence[ReportedOutput], options: Options) -> tuple[()] | 
 
 
 def agree(_one: tuple[()], _other: tuple[()]) -> bool:
-    """Return True: all valid results agree."""
+    """Return True, because all valid results agree."""
     return True
 
 

@@ -1,8 +1,8 @@
 """Assimilates by inserting records into a database table, exactly once.
 
-The rows are inserted in the transaction that settles the workunit.  The table is created by a
-Django model or by SQL of the project; the server's own tables are refused.  Names are quoted, and
-values are passed as parameters.
+The rows are inserted in the transaction that marks the workunit as assimilated.  The table is
+created by a Django model or by SQL of the project.  The server's own tables are refused.  Names are
+quoted, and values are passed as parameters.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _SERVER_SCHEMAS = frozenset({"public", "pg_catalog", "information_schema"})
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table and the columns to fill.
+    """An assimilator that inserts records into a table.
 
-    Each field of a record is inserted into the column with its name.  If `columns` is set, only
-    these columns are filled, and a missing field is NULL.  A failed workunit inserts a row only if
-    there is an `error_column`.
+    Each field of a record is inserted into the column with the same name.  If `columns` is set,
+    only these columns are filled, and a missing field is NULL.  For a failed workunit, a row is
+    inserted only if there is an `error_column`.
     """
 
     table: tuple[str, ...]
@@ -54,7 +54,7 @@ class Table:
     transactional: ClassVar[bool] = True
 
     def __call__(self, assimilation: Assimilation) -> None:
-        """Insert a workunit's rows; raises `BadRecords` and database errors."""
+        """Insert a workunit's records as rows; raises `BadRecords` and database errors."""
         if assimilation.failed:
             if self.error_column:
                 self._insert(
@@ -95,7 +95,7 @@ class Table:
 
 
 def make(options: object) -> Table:
-    """Return the table that a plug-in's options describe; raises `BadOptions`."""
+    """Return the assimilator that a plug-in's options describe; raises `BadOptions`."""
     read = checking.checked("table", options, _KNOWN)
     model, table = read.pop("model", None), read.pop("table", None)
     if (model is None) == (table is None):
@@ -139,7 +139,10 @@ def _table_of(model: str) -> tuple[str, ...]:
 
 
 def _is_server_table(name: tuple[str, ...]) -> bool:
-    """Return whether a table belongs to the server (also ledger partitions) or PostgreSQL."""
+    """Return whether a table belongs to the server or to PostgreSQL.
+
+    The partitions of the ledger belong to the server.
+    """
     schema, table = name if len(name) > 1 else ("public", name[0])
     if schema not in _SERVER_SCHEMAS:
         return schema.startswith("pg_")

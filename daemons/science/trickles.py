@@ -1,4 +1,4 @@
-"""The interface of an app's own trickle handlers, and the reader of their answers."""
+"""Defines the interface of trickle handlers, and reads their answers."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ _KNOWN = ("extend_deadline", "fraction_done", "reply")
 
 
 class BadAnswer(ValueError):
-    """A handler returned an invalid answer. Hint: the message states what is valid."""
+    """The handlers or a handler's answer are not valid. Hint: see the error text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trickle:
-    """One message of a running result, as it is passed to a handler.
+    """A message of a running result, as it is passed to a handler.
 
-    `text` is the unchanged text that the program sent; `said_at` is the host's time.  `id` never
-    changes: a handler that was killed before it answered is called again with the same `id`.
+    `text` is the unchanged text that the program sent.  `said_at` is the time of the host's clock.
+    `id` never changes.  A handler that was killed before it returned is called again with the same
+    `id`.
     """
 
     id: int
@@ -39,7 +40,10 @@ class Trickle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The requested effects of a trickle; they apply only while its result is in progress."""
+    """The effects that a handler requests.
+
+    They apply only while the result that sent the trickle is in progress.
+    """
 
     extend_deadline: timedelta = timedelta(0)
     fraction_done: float | None = None
@@ -54,7 +58,10 @@ class TrickleHandler(Protocol):
 
 
 def check(handlers: object) -> None:
-    """Raise `UnknownPlugin` for an unknown handler, `BadAnswer` for other errors."""
+    """Check an app's handlers, which must map varieties to names in the allow-list.
+
+    Raises `UnknownPlugin` for an unknown name, and `BadAnswer` if `handlers` has another form.
+    """
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     if not isinstance(handlers, Mapping) or not all(
@@ -73,7 +80,7 @@ def message(trickle: Trickle) -> dict[str, Any]:
 
 
 def run(target: str, folder: str, message: dict[str, Any]) -> Any:  # noqa: ANN401 - read() checks it
-    """Call a handler and return its answer as JSON; runs in the worker."""
+    """Call a handler in the worker; return its answer, with timedeltas as seconds."""
     moments = {
         name: datetime.fromisoformat(message[name])
         for name in ("said_at", "received_at", "report_deadline")
@@ -89,10 +96,10 @@ def run(target: str, folder: str, message: dict[str, Any]) -> Any:  # noqa: ANN4
 
 
 def read(answer: object) -> Answer:
-    """Return the effects of a handler's answer; raises `BadAnswer`.
+    """Return the effects that a handler's answer requests; raises `BadAnswer`.
 
-    `extend_deadline` is a timedelta or seconds, `fraction_done` a number from 0 to 1, `reply` the
-    text of a trickle down.
+    `extend_deadline` is a timedelta or a number of seconds, and is limited to 366 days.
+    `fraction_done` is a number from 0 to 1.  `reply` is the text of a trickle to the host.
     """
     if answer is None:
         return Answer()

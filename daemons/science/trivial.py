@@ -1,4 +1,4 @@
-"""The validator `trivial`: every result with its required outputs is valid.
+"""Accepts every result that has its required outputs, as the validator `trivial`.
 
 It is used for work whose outputs cannot be compared, such as random searches whose answers are
 checked elsewhere, and for broadcast work, in which each host has a different answer.
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 def check_options(options: Options) -> None:
-    """Raise `BadOptions` for any option: `trivial` has none."""
+    """Raise `BadOptions` if there are options, because `trivial` has no options."""
     checked("trivial", options, {})
 
 
 def prepare(outputs: Sequence[ReportedOutput], _options: Options) -> tuple[()] | None:
-    """Return empty evidence; None if a required output is missing."""
+    """Return empty evidence, or None if a required output is missing."""
     return None if any(output.is_missed for output in outputs) else ()
 
 
 def agree(_one: tuple[()], _other: tuple[()]) -> bool:
-    """Return True: all results agree."""
+    """Return True, because all results agree."""
     return True

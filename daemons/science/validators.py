@@ -1,9 +1,9 @@
 """Finds validators by name and checks their options.
 
 ``bitwise``, ``trivial``, ``numeric`` and ``substring`` are built in.  Every other name must be in
-the allow-list (`settings.PLUGINS`), with its target: ``script:PROGRAM`` runs a program (a path, or
-a name in the project's science folder), ``python:package.module.Class`` creates an object of a
-class.
+the allow-list (`settings.PLUGINS`), which defines its target.  ``script:PROGRAM`` runs a program,
+which is a path or a name in the project's science folder.  ``python:package.module.Class`` creates
+an object of a class.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ CHOICES = (*_BUILT_IN, "script:PROGRAM", "python:package.module.Class")
 
 
 def check(name: str, options: Options) -> None:
-    """Raise `UnknownPlugin` or `BadOptions`.  Does not run science code."""
+    """Check the name and the options of an app's validator, without running science code.
+
+    Raises `UnknownPlugin` and `BadOptions`.
+    """
     from django.conf import settings  # noqa: PLC0415 - the worker imports this module without Django
 
     plugins: Plugins = settings.PLUGINS
@@ -43,7 +46,9 @@ def check(name: str, options: Options) -> None:
 
 
 def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options, Plugin | None]:
-    """Return the target of an app's validator, all its options, and its plug-in (None: built in).
+    """Return the target of an app's validator, its options, and its plug-in.
+
+    The plug-in is None if the validator is built in.
 
     Raises `UnknownPlugin` and `BadOptions`.  Imports no science code.
     """
@@ -58,7 +63,7 @@ def allowed(name: str, options: Options, plugins: Plugins) -> tuple[str, Options
 
 
 def find(target: str, options: Options, *, folder: str) -> Validator[Any]:
-    """Return the validator of a target; a program with a relative path is in `folder`.
+    """Return the validator of a target.  A relative path of a program is relative to `folder`.
 
     Raises `UnknownPlugin` and `BadOptions`.  Imports science code, so call it only in the worker.
     """

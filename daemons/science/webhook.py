@@ -46,12 +46,15 @@ _KNOWN = {
 
 
 class WebhookRefused(Exception):
-    """A permanent refusal; the message contains the status and the start of the response."""
+    """The receiver refused the workunit permanently, or its address is not allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A URL and its options; outputs longer than `max_bytes` are sent without content."""
+    """An assimilator that posts workunits to a URL.
+
+    Outputs longer than `max_bytes` are sent without content.
+    """
 
     url: str
     secret: str

@@ -1,6 +1,6 @@
-"""Runs science code in worker processes: it may hang, crash or be hostile.
+"""Runs science code in worker processes, because it may hang or crash.
 
-Each daemon process has at most `MAX_WORKERS` workers: one per plug-in, and one for built-in
+Each daemon process has at most `MAX_WORKERS` workers, one per plug-in, and one for built-in
 science.  A worker starts with the first call and serves many calls.  It is replaced after a hang, a
 crash or an invalid answer, and after `MAX_CALLS` calls, to free leaked memory.  `confinement`
 starts and confines workers; a worker ends with its daemon.
@@ -72,7 +72,7 @@ class ScienceTimedOut(ScienceFailed):
 
 
 class ScienceCrashed(ScienceFailed):
-    """The process ended before it answered: by a signal or with an exit status."""
+    """The worker process ended before it answered."""
 
 
 class ScienceRaised(ScienceFailed):
@@ -81,7 +81,11 @@ class ScienceRaised(ScienceFailed):
 
 @dataclass(slots=True)
 class Failures:
-    """The failures of subjects in one pass: error texts by id, and the ids of transient ones."""
+    """The failures in one pass.
+
+    `errors` maps the ids of subjects to error texts.  `transient` contains the ids of subjects
+    whose failure is transient.
+    """
 
     errors: dict[int, str] = field(default_factory=dict)
     transient: set[int] = field(default_factory=set)
@@ -95,7 +99,7 @@ class Failures:
 
 
 def anything(value: object) -> Any:  # noqa: ANN401 - any JSON
-    """Return any JSON value unchecked; the default reader of answers."""
+    """Return the value unchanged.  This is the default reader of answers."""
     return value
 
 
@@ -228,14 +232,14 @@ def warning() -> str:
 
 
 def stop() -> None:
-    """End this process's workers; the next call starts another."""
+    """End all workers of this process; the next call starts a new worker."""
     with _lock:
         for worker in list(_own.values()):
             worker.end()
 
 
 class _Worker:
-    """A worker and the daemon's end of its channel."""
+    """A worker process, and the daemon's end of its channel."""
 
     def __init__(self, profile: Profile) -> None:
         self.owner = os.getpid()
@@ -327,7 +331,7 @@ class _Worker:
         process.wait()
 
     def is_usable(self) -> bool:
-        """Return whether this process started the worker, which is alive, without unread data."""
+        """Return whether the worker is alive, has no unread data, and belongs to this process."""
         if self.owner != os.getpid() or (self.process and self.process.poll() is not None):
             return False
         return not select.select([self.channel], [], [], 0)[0]

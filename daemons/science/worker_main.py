@@ -52,7 +52,7 @@ _MEGABYTE: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of one worker; see the settings `SCIENCE_...`."""
+    """The limits of a worker, which the settings `SCIENCE_...` define."""
 
     memory_mb: int = 4096
     file_mb: int = 1024
@@ -67,9 +67,10 @@ DEFAULT_LIMITS = Limits()
 class Config:
     """The confinement of a worker.
 
-    `form` is ``bubblewrap`` (active already), ``landlock`` or ``none``.  Paths are absolute.
-    Folders in `lists` can only be listed.  The limit of processes counts all processes of the user
-    in this user namespace.  `user` and `group` are the ids that root switches to.
+    `form` is ``bubblewrap``, ``landlock`` or ``none``; bubblewrap is already active.  Paths are
+    absolute.  Folders in `lists` can only be listed.  The limit of processes counts all processes
+    of the user in this user namespace.  If `user` is set, the worker switches to this user id and
+    to the group id `group`, which is by default equal to `user`.
     """
 
     form: str
@@ -83,7 +84,10 @@ class Config:
 
 
 def main(channel_number: int, traces: int, config: Config) -> None:
-    """Start the worker and watch it until it ends."""
+    """Start the worker, and watch it until it ends or the daemon closes the channel.
+
+    `channel_number` and `traces` are file descriptors.
+    """
     if config.user is not None:
         os.setgroups([])
         group = config.user if config.group is None else config.group
@@ -92,7 +96,7 @@ def main(channel_number: int, traces: int, config: Config) -> None:
     die_with_parent(by=signal.SIGKILL)
     prctl(_PR_SET_CHILD_SUBREAPER, 1)
     channel = socket.socket(fileno=channel_number)
-    # Programs that the science code starts must not hold the channel open.
+    # Programs that the science code starts must not keep the channel open.
     os.set_inheritable(channel_number, False)
     os.set_inheritable(traces, False)
     sys.stdout.flush()
@@ -124,7 +128,7 @@ def _keep(worker: int, channel: socket.socket, traces: int) -> None:
 
 
 def _watched(worker: int, channel: socket.socket) -> int | None:
-    """Return the worker's exit status; None if the daemon closed the channel first."""
+    """Return the worker's wait status, or None if the daemon closed the channel first."""
     poll = select.poll()
     poll.register(channel, getattr(select, "POLLRDHUP", 0))
     with suppress(AttributeError, OSError):  # needs Linux 5.3
@@ -149,7 +153,10 @@ def _status_within(worker: int, seconds: float) -> int | None:
 
 
 def _kill_descendants() -> None:
-    """Kill all descendants; orphaned descendants become children of this process."""
+    """Kill all descendants, for at most `_KILLING_SECONDS`.
+
+    Orphaned descendants become children of this process.
+    """
     give_up_at = monotonic() + _KILLING_SECONDS
     while monotonic() < give_up_at:
         for child in _children():
@@ -198,7 +205,10 @@ def _work(channel: socket.socket, traces: int, config: Config) -> None:
 
 
 def confine(config: Config) -> None:
-    """Give up all access that the configuration does not grant; this cannot be undone."""
+    """Drop capabilities and set the limits; restrict the access if `form` is ``landlock``.
+
+    This cannot be undone.
+    """
     os.umask(0o027)
     prctl(_PR_SET_NO_NEW_PRIVS, 1)
     _drop_capabilities()
@@ -221,7 +231,10 @@ def confine(config: Config) -> None:
 
 
 def resolve(target: str, folder: str = "") -> Any:  # noqa: ANN401 - any object
-    """Return the object ``package.module:function``; modules may also lie in `folder`."""
+    """Import and return the object ``package.module:function``.
+
+    Modules are also searched in `folder`, which is added to `sys.path`.
+    """
     if folder and folder not in sys.path:
         sys.path.append(folder)
     module_name, _, function = target.partition(":")
@@ -262,7 +275,7 @@ def _failure(status: str, sentence: str, trace: str) -> bytes:
 
 
 def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's request
-    """Return the next request, or None at the end."""
+    """Return the next request, or None at the end of the channel."""
     head = receive(channel, LENGTH)
     if len(head) < LENGTH:
         return None
@@ -270,9 +283,10 @@ def _receive(channel: socket.socket) -> Any:  # noqa: ANN401 - the daemon's requ
 
 
 def _drop_capabilities() -> None:
-    """Drop root's capabilities in a worker that stays root; it keeps root's rights as file owner.
+    """Drop all capabilities of this process; raises OSError.
 
-    Landlock does not limit capabilities, with which science code could load kernel modules.
+    A worker that stays root keeps root's rights as the owner of files.  Landlock does not limit
+    capabilities, with which science code could load kernel modules.
     Programs that the science code starts do not regain them, because of no_new_privs.
     """
     if not sys.platform.startswith("linux"):

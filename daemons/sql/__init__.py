@@ -1,1 +1,1 @@
-"""SQL statements that only the daemons use, one per file."""
+"""Contains SQL statements of the daemons, one statement per file."""

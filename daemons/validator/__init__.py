@@ -1,4 +1,4 @@
-"""Compares results, chooses the canonical result, grants credit.
+"""Compares results, chooses the canonical result and grants credit.
 
 A pass has two parts.  First, one transaction judges the workunits whose validators need only facts
 in the database, such as digests.  Then the validators of other apps run in workers (`turns`).
@@ -41,7 +41,10 @@ _warned: set[tuple[str, str]] = set()
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
-    """Judge the successes of workunits that need validation; validators that may hang run last."""
+    """Judge the successful results of workunits that need validation.
+
+    Validators that may hang run last.
+    """
     quick = _judge_fast(now=now, limit=limit, shard=shard)
     apps = [app for app in _waiting_apps() if app.reason is None]
     slow = take_turns(apps, now=now, limit=limit, shard=shard)
@@ -114,7 +117,7 @@ def _waiting_apps() -> list[PendingApp]:
 
 
 def _reason(validator: str, options: dict[str, object]) -> str | None:
-    """Return why a validator cannot be used; None if it can."""
+    """Return the reason why a validator cannot be used, or None if it can be used."""
     try:
         check(validator, options)
     except (UnknownPlugin, BadOptions) as error:

@@ -54,7 +54,10 @@ def answer_of(
 
 
 def comparison_of(answer: Answer) -> Comparison[int]:
-    """Return a comparison by a validator's answer; evidence is the id, None if unreadable."""
+    """Return a comparison that looks up a validator's answer.
+
+    The evidence of a result is its id, or None if its outputs could not be read.
+    """
     return Comparison(
         lambda success: None if success.id in answer.bad else success.id,
         answer.agree,
@@ -63,7 +66,10 @@ def comparison_of(answer: Answer) -> Comparison[int]:
 
 
 def stderrs_of(validator: str, successes: Sequence[Success]) -> dict[int, str]:
-    """Return the standard error of results by id; empty for validators that do not read it."""
+    """Return the standard error of each result, by result id.
+
+    The dict is empty if the validator does not read standard error.
+    """
     if validator not in READS_STDERR or not successes:
         return {}
     rows = sql.fetch("read_stderrs", {"ids": [success.id for success in successes]}, PACKAGE)

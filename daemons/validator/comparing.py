@@ -1,4 +1,4 @@
-"""Judges a workunit's successful results: agreement, canonical result and pay."""
+"""Judges a workunit's successful results, and computes their credit."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 E = TypeVar("E")
 
-#: The validation states of a success that is not judged yet.
+#: The validation states of a successful result that has no verdict yet.
 UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
 
 
 @dataclass(frozen=True, slots=True)
 class PendingWorkunit:
-    """A workunit that needs validation, with its app's rules."""
+    """A workunit that needs validation, with the rules of its app."""
 
     id: int
     name: str
@@ -50,11 +50,11 @@ class PendingWorkunit:
 
 @dataclass(frozen=True, slots=True)
 class Success:
-    """A result with outcome SUCCESS that may be compared; times are in seconds.
+    """A result with outcome SUCCESS that may be compared.
 
-    `turnaround` is the time from sending to reporting, `age` the time from sending to now.  The
-    times of a `runtime_outlier` are not used for averages.  `positions`, `names` and `digests`
-    describe its uploaded files, in the same order.
+    Times are in seconds.  `turnaround` is the time from sending to reporting, and `age` the time
+    from sending to now.  The times of a `runtime_outlier` are not used for averages.  `positions`,
+    `names` and `digests` describe the uploaded files of the result, in the same order.
     """
 
     id: int
@@ -77,10 +77,12 @@ class Success:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The outcome for a workunit: the moves of its results, and the pay per valid result.
+    """The outcome of the validation of a workunit.
 
-    `canonical` is set only if it was chosen now.  `unfinished` is True if some successes were not
-    judged, because they were reported or changed while the validator was running.
+    `moves` contains the moves of each judged result.  `pay` is the credit for each valid result.
+    `canonical` is the id of the canonical result if it was chosen now, else None.  `unfinished` is
+    True if some results were not judged, because they were reported or changed while the validator
+    was running.
     """
 
     workunit: PendingWorkunit
@@ -97,8 +99,8 @@ class Comparison(Generic[E]):
     """The functions that compare results.
 
     `evidence` returns the evidence of a result, or None if a required output is missing.  `agree`
-    compares the evidence of two results.  A result in `suspicious` (ids) cannot become canonical
-    unless another result agrees.
+    compares the evidence of two results.  A result whose id is in `suspicious` cannot become
+    canonical unless another result agrees.
     """
 
     evidence: Callable[[Success], E | None]
@@ -109,7 +111,10 @@ class Comparison(Generic[E]):
 def judge(
     workunit: PendingWorkunit, successes: Sequence[Success], comparison: Comparison[Any]
 ) -> Judged:
-    """Compare unjudged successes with each other, or with the canonical result if it exists."""
+    """Compare unjudged successes with each other, or with the canonical result if it exists.
+
+    The outcome is empty if the workunit has an error, or if no success is unjudged.
+    """
     by_id = {success.id: success for success in successes}
     new = [success for success in successes if success.validate_state in UNJUDGED]
     if workunit.error_mask or not new:
@@ -141,7 +146,7 @@ def judge(
 
 
 def fact_comparison(workunit: PendingWorkunit, science: Validator[Any]) -> Comparison[Any]:
-    """Return a comparison that uses only data in the database, and opens no file."""
+    """Return a comparison by the validator `science`, which uses only data in the database."""
     options = workunit.validator_options
     prepared: dict[tuple[object, ...], Any] = {}
 
@@ -160,7 +165,7 @@ def reported_outputs(
 ) -> list[ReportedOutput]:
     """Return the outputs of a success; an output that was not uploaded has no digest.
 
-    `path` maps a file name to its path; without it, paths are empty.
+    `path` returns the path of a file name.  If it is None, the paths of all outputs are empty.
     """
     arrived = {
         position: (name, digest)
@@ -211,7 +216,10 @@ def _moves(
 
 @cache
 def _step(source: int, target: ValidateState, because: Because) -> tuple[Move, ...]:
-    """Return the moves of a success from the validation state `source` to `target`."""
+    """Return the moves of a success from the validation state `source` to `target`.
+
+    If a required output is missing, the result also moves to VALIDATE_ERROR.
+    """
     unreadable = (_UNREADABLE,) if because is Because.OUTPUT_MISSING else ()
     if source == target:
         return unreadable

@@ -1,4 +1,4 @@
-"""Updates statistics of app versions per host, and average claims of app versions."""
+"""Updates the statistics of app versions on hosts, and the averages of versions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PACKAGE = "daemons.sql"
 
 @dataclass(frozen=True, slots=True)
 class JudgedResult:
-    """One judged result of a known host, with its workunit."""
+    """A judged result of a known host, with its workunit."""
 
     success: Success
     workunit: PendingWorkunit
@@ -34,7 +34,7 @@ class JudgedResult:
 
     @property
     def pair(self) -> tuple[int, int]:
-        """Return the ids of host and app version."""
+        """Return the ids of the host and of the app version; an id is 0 if it is unknown."""
         return self.success.host_id or 0, self.success.app_version_id or 0
 
     @property
@@ -143,7 +143,10 @@ def update_records(results: Iterable[JudgedResult]) -> None:
 
 
 def version_averages(results: Iterable[JudgedResult]) -> dict[int, tuple[float, float]]:
-    """Lock the app versions of valid results; return their new (samples, average) by id."""
+    """Lock the app versions of valid results; return their new averages.
+
+    The dict maps app version ids to (number of samples, average).
+    """
     costs: defaultdict[int, list[float]] = defaultdict(list)
     for result in results:
         if result.is_valid and result.success.app_version_id and result.cost is not None:

@@ -1,4 +1,4 @@
-"""Grants credit for judged results: double entry, once per result, exact sums.
+"""Grants credit for judged results by double entry, once per result.
 
 An entry debits the app and credits the host, the account and the team to which the account belongs
 at that time.  Totals are sums of ``credit_entry``: an entry and the changes of the totals are
@@ -192,7 +192,10 @@ def _update_teams(gains: _Gains, *, now: datetime) -> None:
 
 
 def _update_apps(results: Sequence[JudgedResult], gains: _Gains) -> None:
-    """Debit apps, update app versions; the last step, because all passes lock these rows."""
+    """Debit apps and update app versions.
+
+    This is the last step, because all passes lock these rows.
+    """
     versions = version_averages(results)
     if not gains.apps and not versions:
         return

@@ -1,7 +1,7 @@
-"""Computes what a revalidation would change: compares results, writes nothing.
+"""Computes what a revalidation would change, without writing to the database.
 
 The app's validator compares all successes of a workunit, including invalid ones, as if none had
-been judged.  The validator daemon does the same once the transitioner has reset the verdicts.
+been judged.  The validator daemon does the same after the transitioner has reset the verdicts.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _JUDGED = [
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The expected outcome of a revalidation: the canonical result, and verdicts by result id.
+    """The expected outcome of the revalidation of a workunit.
 
-    `trouble` is the error if the results could not be compared.
+    `canonical_before` and `canonical_after` are ids of results.  `before` and `after` map the ids
+    of results to verdicts.  `trouble` is the error text if the results could not be compared.
     """
 
     workunit_id: int
@@ -50,7 +51,7 @@ class Preview:
 
     @property
     def changed(self) -> dict[int, tuple[ValidateState, ValidateState]]:
-        """Return the old and the new verdict of each result whose verdict would change, by id."""
+        """Return the old and the new verdict of each result that would change, by result id."""
         before, after = self.before or {}, self.after or {}
         return {
             result_id: (before[result_id], after[result_id])
@@ -67,7 +68,7 @@ class Preview:
 
 
 def preview(ids: Sequence[int], limits: Mapping[int, timedelta], *, now: datetime) -> list[Preview]:
-    """Return what a revalidation of these workunits would change.
+    """Return the expected outcome of a revalidation for each of these workunits.
 
     `limits` maps app ids to the time limits of their science code.
     """

@@ -34,16 +34,16 @@ _USABLE = [
 
 
 class StaleValidation(RuntimeError):
-    """A row changed although its workunit was locked: another writer ignores that lock.
+    """A row changed although its workunit was locked, because another writer ignores the lock.
 
-    Hint: find the writer in the ledger; the pass was rolled back and will be repeated.
+    The pass was rolled back and will be repeated. Hint: find the writer in the ledger.
     """
 
 
 def successes_of(
     ids: Sequence[int], *, now: datetime, usable: Iterable[int] = _USABLE
 ) -> Mapping[int, list[Success]]:
-    """Return the successes whose validation state is in `usable`, by workunit id."""
+    """Return the successful results whose validation state is in `usable`, by workunit id."""
     params = {
         "workunit_ids": sql.array(ids),
         "success": int(ResultState.SUCCESS),
@@ -64,9 +64,9 @@ def successes_of(
 
 
 def settle(judged: Sequence[Judged], *, now: datetime, is_leased: bool = False) -> dict[str, int]:
-    """Write the verdicts and credit; return the counts of the pass's `Tally`.
+    """Write the verdicts and the credit; return the counts for the `Tally` of the pass.
 
-    With `is_leased`, release the workunits' leases.  Raises `StaleValidation`.
+    If `is_leased` is True, the leases of the workunits are released.  Raises `StaleValidation`.
     """
     judged = appraise(judged)
     _move_results(judged, now=now)

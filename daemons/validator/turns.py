@@ -1,8 +1,8 @@
 """Runs the validators of apps in turn, in worker processes.
 
-In its turn, an app's workunits are claimed, compared and settled.  While a validator runs, no
-transaction is open, and the workunits are protected only by a lease with a token.  A turn is short,
-and a failure delays the other apps by at most one time limit:
+In the turn of an app, its workunits are claimed and compared, and the verdicts are written.  While
+a validator runs, no transaction is open, and the workunits are protected only by a lease with a
+token.  A turn is short, and a failure delays the other apps by at most one time limit:
 
 - a workunit whose validator raises, crashes or hangs is retried with growing back-off, and finally
   parked (`daemons.poison`); transient failures are retried longer;
@@ -75,7 +75,7 @@ class PendingApp:
 
 @dataclass(slots=True)
 class _Turn:
-    """The claimed workunits of one app, and the outcome for each."""
+    """The claimed workunits of an app, and the outcome for each workunit."""
 
     app: PendingApp
     tokens: dict[int, int]
@@ -94,7 +94,7 @@ class _Turn:
 
 
 def take_turns(apps: Sequence[PendingApp], *, now: datetime, limit: int, shard: Shard) -> Tally:
-    """Run one turn for each app that is not suspended; return the total."""
+    """Run one turn for each app that is not suspended; return the total tally."""
     began = monotonic()
     total = Tally()
     is_more = False
@@ -234,7 +234,7 @@ def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Succe
 
 
 def _content(success: Success) -> tuple[Any, ...]:
-    """Return the facts that must not change between comparing and settling."""
+    """Return the facts that must not change between the comparison and the write."""
     files = zip(success.positions, success.names, success.digests, strict=True)
     return success.id, success.validate_state, tuple(sorted(files))
 
@@ -246,7 +246,7 @@ def _with_outlier(success: Success, answer: Answer) -> Success:
 def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:
     """Record failures and release leases; return the number of parked workunits.
 
-    `lost` contains the ids of compared workunits that were not settled.
+    `lost` contains the ids of compared workunits whose verdicts were not written.
     """
     records = poison.record(
         poison.Stage.VALIDATE,

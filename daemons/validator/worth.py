@@ -22,7 +22,7 @@ Pairs = dict[tuple[int, int], adaptive.Averages]
 
 
 def appraise(judged: Sequence[Judged]) -> list[Judged]:
-    """Return the outcomes with the pay of workunits that have a new canonical result.
+    """Return the outcomes, with the pay set for workunits that have a new canonical result.
 
     A revalidation pays the amount that was paid before.  The adaptive rule is applied here, because
     it reads averages from the database; the other rules were applied when the results were judged.

@@ -1,1 +1,1 @@
-"""Django's PostgreSQL engine, which starts the embedded server when first needed."""
+"""Adapts Django's PostgreSQL engine to the embedded server."""

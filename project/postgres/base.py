@@ -1,4 +1,4 @@
-"""Django's PostgreSQL engine, which starts the embedded server on demand."""
+"""Extends Django's PostgreSQL engine, to start the embedded server on demand."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _TIMESTAMPTZ = psycopg.adapters.get_loader(_OID, psycopg.pq.Format.TEXT)
 
 
 class DatabaseFeatures(features.DatabaseFeatures):
-    """Sets the minimum version: the statements need MERGE and NULLS NOT DISTINCT."""
+    """Sets the minimum version of PostgreSQL to 15.
+
+    The SQL statements of this project use MERGE and NULLS NOT DISTINCT.
+    """
 
     minimum_database_version = (15,)
 
 
 class DatabaseCreation(creation.DatabaseCreation):
-    """Creates and drops the databases of tests."""
-
     def _destroy_test_db(self, test_database_name: str, verbosity: int) -> None:
         """Drop a test database even if another process still has a connection to it."""
         del verbosity
@@ -36,19 +37,22 @@ class DatabaseCreation(creation.DatabaseCreation):
 
 
 class DatabaseWrapper(base.DatabaseWrapper):
-    """Django's connection; with EMBEDDED in the settings, it starts the server on demand."""
+    """A connection of Django, which starts the embedded server on demand.
+
+    The embedded server is used if the database settings contain EMBEDDED.
+    """
 
     features_class = DatabaseFeatures
     creation_class = DatabaseCreation
 
     @property
     def embedded(self) -> EmbeddedPostgres | None:
-        """The embedded server, or None if DATABASE_URL is set."""
+        """Return the embedded server, or None if DATABASE_URL is set."""
         var = self.settings_dict.get("EMBEDDED")
         return EmbeddedPostgres(Path(var)) if var else None
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:  # noqa: ANN401 - Django's
-        """Connect; if that fails and the embedded server does not run, start it and retry."""
+        """Connect to the database.  If the embedded server does not run, start it and retry."""
         # The connection is tried first, so that the usual case has no extra cost.
         try:
             return super().get_new_connection(conn_params)
@@ -59,10 +63,11 @@ class DatabaseWrapper(base.DatabaseWrapper):
         return super().get_new_connection(conn_params)
 
     def create_cursor(self, name: str | None = None) -> Any:  # noqa: ANN401 - Django's
-        """Return a cursor that reads times with psycopg's own loader, written in C.
+        """Return a cursor; if it has no name, it reads times with psycopg's own loader.
 
-        Django's loader is in Python and takes most of the time of reading a row of times.  Both
-        return aware datetimes in UTC, because the connection's time zone is UTC.
+        Django's loader, which is written in Python, takes most of the time of reading a row of
+        times.  Both loaders return aware datetimes in UTC.  If the connection's time zone is not
+        UTC, Django's loader is used.
         """
         adapters = self.connection.adapters
         if name is not None or self.timezone_name != "UTC":

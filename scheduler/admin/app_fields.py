@@ -1,4 +1,4 @@
-"""The form of an app: groups of fields and their help texts."""
+"""The groups of fields in the form of an app, and the help texts of the fields."""
 
 from __future__ import annotations
 
@@ -79,64 +79,70 @@ FIELDSETS = (
 )
 
 HELPS = {
-    "name": "Clients and result folders use this name; it cannot be changed.",
-    "deprecated": "The app accepts no new work, and its unsent results are not sent.",
-    "beta": "Only for volunteers who want test applications.",
+    "name": "Clients and result folders use this name. It cannot be changed.",
+    "deprecated": "If set, the app accepts no new work, and its unsent results are not sent.",
+    "beta": "If set, the app is sent only to volunteers who accept test applications.",
     "weight": "Share of the work that is sent, relative to the weights of other apps.",
-    "kind": "native: BOINC programs; script: a run.sh; command: each workunit is a shell "
-    "command; container: an image by digest. Cannot be changed once the app has versions "
-    "(docs/apps.md).",
-    "success_rule": "Condition for a success: exit status 0, empty stderr, both, or all outputs "
-    "uploaded (the validator then decides).",
+    "kind": "native runs BOINC programs, script a run.sh, command a shell command for each "
+    "workunit, and container an image with a digest. The kind cannot be changed once the app has "
+    "versions (docs/apps.md).",
+    "success_rule": "The condition under which a result is a success: exit status 0, empty stderr, "
+    "both, or all outputs uploaded (the validator then decides).",
     "workunit_defaults": "A JSON object with default values for submitted workunits, such as "
     '{"min_quorum": 2, "outputs": ["out"]}.',
-    "input_template": "BOINC input template for submissions without one; may be empty.",
-    "output_template": "BOINC output template for submissions without one; may be empty.",
-    "validator": "bitwise, trivial, numeric, substring, or a name from the allow-list (PLUGINS).",
-    "validator_options": "A JSON object; unknown options are refused.",
-    "assimilator": "copy_files, dataset, webhook, or a name from the allow-list (PLUGINS).",
-    "assimilator_options": "A JSON object; unknown options are refused.",
+    "input_template": "BOINC input template for submissions without one. It may be empty.",
+    "output_template": "BOINC output template for submissions without one. It may be empty.",
+    "validator": "One of bitwise, trivial, numeric, substring, or a name from the allow-list "
+    "(PLUGINS).",
+    "validator_options": "A JSON object. Unknown options are refused.",
+    "assimilator": "One of copy_files, dataset, webhook, or a name from the allow-list (PLUGINS).",
+    "assimilator_options": "A JSON object. Unknown options are refused.",
     "science_time_limit": f"Time limit of one call of science code. {_DURATION}",
     "max_science_failures": "A workunit is parked after this number of failures of science code.",
-    "one_result_per": "Send at most one result of a workunit to each account or host; "
-    "nothing: no such limit.",
+    "one_result_per": "Whether each account, or each host, gets at most one result of a workunit. "
+    "With “nothing”, there is no such limit.",
     "retry_same_account_after": "Time until an account that failed a workunit may get it again. "
     f"{_DURATION}",
     "fail_when_all_tried": "If set, a workunit fails once every account (or host) that requested "
-    "work in the last 30 days has tried it; otherwise it waits for another account (or host).",
+    "work in the last 30 days has tried it. Otherwise it waits for another account (or host).",
     "target_nresults": "Adaptive replication: number of results if the first host is not "
-    "trusted; 1 disables it.",
+    "trusted. 1 disables adaptive replication.",
     "trusted_after": "A host is trusted after this number of valid results in a row.",
     "hr_type": "Homogeneous redundancy: 0 off, 1 fine classes, 2 coarse classes.",
-    "homogeneous_app_version": "Send all results of a workunit to one app version.",
-    "max_infeasible": "A workunit fails when this number of hosts was permanently refused; "
-    "empty: the project's limit.",
+    "homogeneous_app_version": "If set, all results of a workunit use the same app version.",
+    "max_infeasible": "A workunit fails when this number of hosts was permanently refused. "
+    "If empty, the project's limit applies.",
     "grace": f"Reports are accepted for this time after the deadline sent to hosts. {_DURATION}",
     "ack_timeout": "A result is lost if its client does not list it within this time after it was "
     f"sent. {_DURATION}",
-    "reliable_max_turnaround": "Retries go first to hosts that report within this time; empty: "
-    f"to all hosts. {_DURATION}",
+    "reliable_max_turnaround": "Retries go first to hosts that report within this time. If empty, "
+    f"they go to all hosts. {_DURATION}",
     "reliable_wait": f"After this time, retries go to any host. {_DURATION}",
     "reduced_delay": "Fraction of the delay bound that a reliable host gets for a retry, 0 to 1.",
-    "retry_priority": "Added to the priority of retries.",
+    "retry_priority": "This number is added to the priority of retries.",
     "delete_delay": f"Files are kept for this time after the last report. {_DURATION}",
-    "daily_quota": "Results per day and CPU or GPU; empty: the project's limit.",
-    "max_in_progress_per_cpu": "Results in progress per CPU of a host; empty: the project's limit.",
-    "max_in_progress_per_gpu": "Results in progress per GPU of a host; empty: no limit.",
-    "max_in_progress_per_host": "Results in progress per host; empty: no limit.",
-    "locality": "Prefer hosts that already have the input files.",
-    "n_size_classes": "Number of size classes of workunits; 1: no size classes.",
+    "daily_quota": "Maximum number of results per day and CPU or GPU. If empty, the project's "
+    "limit applies.",
+    "max_in_progress_per_cpu": "Maximum number of results in progress per CPU of a host. If empty, "
+    "the project's limit applies.",
+    "max_in_progress_per_gpu": "Maximum number of results in progress per GPU of a host. If empty, "
+    "there is no limit.",
+    "max_in_progress_per_host": "Maximum number of results in progress per host. If empty, there "
+    "is no limit.",
+    "locality": "If set, hosts that already have the input files are preferred.",
+    "n_size_classes": "Number of size classes of workunits. 1 disables size classes.",
     "size_bounds": "Speeds between the size classes, in floating-point operations per second. "
-    "Updated by the housekeeper.",
-    "credit_per_workunit": "Credit for a valid result, with the credit rule “fixed”.",
+    "The housekeeper updates them.",
+    "credit_per_workunit": "Credit for a valid result, if the credit rule is “fixed”.",
     "credit_window": "Results reported within this time after the deadline get credit. "
     f"{_DURATION}",
-    "host_scale_check": "Scale a host's credit claims only after 10 valid results in a row.",
-    "non_cpu_intensive": "The app runs in addition to other work, one result at a time.",
-    "fraction_done_exact": "The fraction done that the app's programs report is exact.",
+    "host_scale_check": "If set, a host's credit claims are scaled only after 10 valid results in "
+    "a row.",
+    "non_cpu_intensive": "If set, the app runs in addition to other work, one result at a time.",
+    "fraction_done_exact": "If set, clients treat the fraction done that programs report as exact.",
     "trickle_handlers": 'A JSON object, such as {"checkpoint": "on_checkpoint"}: for each '
     "variety, a handler from the allow-list (PLUGINS).",
     "generator": "Creates workunits when few results are unsent: a name from the allow-list "
     "(PLUGINS), or copy:WORKUNIT.",
-    "cushion": "Number of unsent results that the generator keeps ready; 0 disables it.",
+    "cushion": "Number of unsent results that the generator keeps ready. 0 disables the generator.",
 }

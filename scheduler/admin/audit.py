@@ -36,22 +36,22 @@ class AuditEntryAdmin(RecordAdmin):
 
     @admin.display(description="actor and address")
     def by_and_from(self, entry: AuditEntry) -> SafeString:
-        """Return actor and address in two lines, each linked to all entries with that value."""
+        """Return the actor and, in a second line, the address, both as links."""
         return format_html("{}<br>{}", self.by(entry), self.from_address(entry))
 
     @admin.display(description="actor")
     def by(self, entry: AuditEntry) -> SafeString | str:
-        """Return the actor, with a link to all entries of the same actor."""
+        """Return the actor, as a link to all entries of the same actor."""
         return _same("actor", entry.actor)
 
     @admin.display(description="address")
     def from_address(self, entry: AuditEntry) -> SafeString | str:
-        """Return the address, with a link to all entries from the same address."""
+        """Return the address, as a link to all entries from the same address."""
         return _same("address", entry.address or "")
 
     @admin.display(description="event")
     def event_name(self, entry: AuditEntry) -> str:
-        """Return the name of the event, as in the log and the documentation."""
+        """Return the name of the event, which the log and the documentation use too."""
         return entry.event
 
     @admin.display(description="subject and details")

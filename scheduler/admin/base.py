@@ -55,12 +55,12 @@ def is_superuser(request: HttpRequest) -> bool:
 
 
 def section(title: str | None, *fields: str, is_collapsed: bool = False) -> Any:
-    """Return an entry for `ModelAdmin.fieldsets`."""
+    """Return one entry of `ModelAdmin.fieldsets`; None as `title` shows no heading."""
     return title, {"fields": fields, "classes": ("collapse",) if is_collapsed else ()}
 
 
 def _is_id(value: object) -> bool:
-    """Return whether a value of the query string is an id or a list of ids."""
+    """Return whether a value from the query string is a decimal id or a list of such ids."""
     values = value if isinstance(value, list) else [value]
     return all(
         isinstance(text, str)
@@ -84,7 +84,6 @@ class BoundedPaginator(Pages):
 
     @cached_property
     def count(self) -> int:
-        """The number of rows, capped at `MAX_LISTED_ROWS`."""
         rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]
         return rows.order_by()[:MAX_LISTED_ROWS].count()
 
@@ -119,28 +118,31 @@ class StaffAdmin(Base):
     audit_event: ClassVar[Event | None] = None
 
     def get_list_display(self, request: HttpRequest) -> Any:
-        """Return the columns, converted by `columns.column_of`."""
+        """Return the columns of the list, each converted by `columns.column_of`."""
         return tuple(
             column_of(self.opts, name) if isinstance(name, str) else name
             for name in super().get_list_display(request)
         )
 
     def get_list_select_related(self, request: HttpRequest) -> tuple[str, ...]:
-        """Return the foreign keys in `list_display`, and `list_select_related`."""
+        """Return the names of the foreign keys in `list_display` and of `list_select_related`."""
         related = {field.name for field in self.opts.concrete_fields if field.is_relation}
         shown = [str(name) for name in self.list_display if name in related]
         return (*shown, *self.list_select_related)
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
-        """Return `search_fields`, or else `search_numbers`, so that the list has a search box."""
+        """Return `search_fields`, or `search_numbers` if `search_fields` is empty.
+
+        Django shows the search box only if this method returns at least one field.
+        """
         return (*self.search_fields,) or self.search_numbers
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        """Require Django's permission and `change_right`."""
+        """Return True if the user has Django's permission and the right `change_right`."""
         return super().has_add_permission(request) and self._has_change_right(request)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Require Django's permission and `change_right`."""
+        """Return True if the user has Django's permission and the right `change_right`."""
         return super().has_change_permission(request, obj) and self._has_change_right(request)
 
     def has_move_permission(self, request: HttpRequest) -> bool:
@@ -151,25 +153,28 @@ class StaffAdmin(Base):
         return self.change_right is None or has_right(request, self.change_right)
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Also record the addition in the audit log."""
+        """Write Django's history entry and, if `audit_event` is set, an audit entry."""
         if self.audit_event is not None:
             self.record(self.audit_event, obj, {"added": True})
         return super().log_addition(request, obj, message)
 
     def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Also record the names of the changed fields in the audit log, without their values."""
+        """Write Django's history entry and, if `audit_event` is set, an audit entry.
+
+        The audit entry has the names of the changed fields, but not their values.
+        """
         if self.audit_event is not None:
             self.record(self.audit_event, obj, {"changed": changed_fields(message)})
         return super().log_change(request, obj, message)
 
     def record(self, event: Event, obj: Model, details: Mapping[str, Any]) -> None:
-        """Write an audit entry about a row."""
+        """Write an audit entry whose subject is the row `obj`."""
         subject = f"{obj._meta.verbose_name} {obj}"
         audit.record(event, now=timezone.now(), subject=subject, details=details)
 
     @contextmanager
     def refusals_shown(self, request: HttpRequest, *refusals: type[Exception]) -> Iterator[None]:
-        """Catch exceptions of these types in the block, and show them as error messages."""
+        """Return a context manager that shows exceptions of the types `refusals` as messages."""
         try:
             yield
         except refusals as refusal:
@@ -187,7 +192,12 @@ class StaffAdmin(Base):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return exact matches, found by an index; without a match, search the text columns."""
+        """Return the rows for a search term, and whether they can contain duplicates.
+
+        If the term equals a value in a column of `search_names` or `search_numbers`, only the rows
+        with this value are returned.  Otherwise, Django searches the columns of `search_fields`.
+        An empty term returns all rows.
+        """
         term = search_term.strip().removeprefix("#")
         if not term:
             return queryset, False
@@ -204,19 +214,19 @@ class StaffAdmin(Base):
     def formfield_for_dbfield(
         self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any
     ) -> Any:
-        """Set the help text from `helps`."""
+        """Return Django's form field, with the help text from `helps` if it has an entry."""
         if (help_text := self.helps.get(db_field.name)) is not None:
             kwargs["help_text"] = help_text
         return super().formfield_for_dbfield(db_field, request, **kwargs)
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Return False, because rows are deprecated, denied or purged, but not deleted here."""
+        """Return False, because these pages never delete rows."""
         return False
 
     def save_model(
         self, request: HttpRequest, obj: Any, form: ModelForm[Any], change: bool
     ) -> None:
-        """Save only the changed columns; for a new row, set `created_at`."""
+        """Save only the changed columns of an existing row; set `created_at` of a new row."""
         if change:
             columns = {field.name for field in obj._meta.concrete_fields}
             obj.save(update_fields=[name for name in form.changed_data if name in columns])
@@ -227,7 +237,7 @@ class StaffAdmin(Base):
 
 
 class WrittenByPrograms:
-    """A mixin for rows that only programs write: the page or inline is read-only."""
+    """A mixin for pages and inlines that are read-only, because only programs write the rows."""
 
     def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Return False, because only programs add these rows."""
@@ -253,7 +263,8 @@ class RecordInline(WrittenByPrograms, InlineBase):
 def changed_fields(message: Any) -> list[str]:
     """Return the names of changed fields from a history message of Django's admin.
 
-    An added or deleted row of an inline is listed as its model and the verb.
+    For an inline row that was added or deleted, the list has one item: the name of its model and
+    "added" or "deleted".
     """
     names: list[str] = []
     for part in message if isinstance(message, list) else ():
@@ -268,7 +279,7 @@ def changed_fields(message: Any) -> list[str]:
 
 
 def is_bigint(term: str) -> bool:
-    """Return whether a search term is a number in the range of `bigint`.
+    """Return whether a search term is a whole number that a `bigint` column can store.
 
     >>> is_bigint("42"), is_bigint("9" * 30), is_bigint("0" * 30 + "9" * 30)
     (True, False, False)
@@ -299,7 +310,7 @@ def tone(label: str) -> str:
 
 
 def badge(label: str) -> SafeString:
-    """Return a state label as HTML, colored by its tone."""
+    """Return a state label as an HTML element whose color depends on the label's `tone`."""
     return format_html('<span class="state state-{}">{}</span>', tone(label), label)
 
 
@@ -345,5 +356,5 @@ def duration_label(duration: timedelta) -> str:
 
 
 def bits_label(names: Iterable[str | None]) -> str:
-    """Return flag names in lower case, separated by commas; a dash for an empty list."""
+    """Return the flag names in lower case, separated by commas, or a dash if there are no names."""
     return ", ".join(str(name).lower().replace("_", " ") for name in names) or "–"

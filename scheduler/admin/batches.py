@@ -22,7 +22,7 @@ from scheduler.work.progress import progress_of
 
 @admin.register(Batch, site=staff)
 class BatchAdmin(RecordAdmin):
-    """The page of batches, with actions on them."""
+    """The page of batches, with actions to cancel, accelerate and retire batches."""
 
     list_display = (
         "name",
@@ -41,7 +41,7 @@ class BatchAdmin(RecordAdmin):
     readonly_fields = ("progress", "workunits_link")
 
     def progress(self, batch: Batch) -> SafeString:
-        """Return a progress bar and the numbers of workunits by status."""
+        """Return an HTML progress bar and a sentence with the numbers of workunits."""
         figures = progress_of([batch], now=timezone.now())[batch.pk]
         return format_html(
             '<progress max="{}" value="{}"></progress> {}',
@@ -58,7 +58,7 @@ class BatchAdmin(RecordAdmin):
 
     @admin.action(description="Cancel the selected batches", permissions=["move"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Batch]) -> HttpResponse | None:
-        """Abort the batches after a confirmation; this cancels all unfinished workunits."""
+        """Abort the batches and cancel their unfinished workunits, after the user confirmed it."""
         if not is_confirmed(request):
             workunits = Workunit.objects.filter(batch__in=queryset.values("id"))
             return confirmation_page(self, request, workunits, "cancel")
@@ -72,7 +72,7 @@ class BatchAdmin(RecordAdmin):
 
     @admin.action(description="Accelerate the selected batches", permissions=["move"])
     def accelerate(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Send results of these batches before results of other batches."""
+        """Send results of the selected batches before results of other batches."""
         self._accelerate(request, queryset, on=True)
 
     @admin.action(description="Stop accelerating the selected batches", permissions=["move"])
@@ -89,7 +89,7 @@ class BatchAdmin(RecordAdmin):
 
     @admin.action(description="Retire the selected batches", permissions=["move"])
     def retire(self, request: HttpRequest, queryset: QuerySet[Batch]) -> None:
-        """Retire the finished batches of the selection; this deletes their files."""
+        """Retire the batches and release their outputs; show an error for an unfinished batch."""
         for batch in queryset.order_by("id"):
             with self.refusals_shown(request, operations.BatchNotReady):
                 operations.retire(batch.pk, now=timezone.now())
@@ -98,7 +98,7 @@ class BatchAdmin(RecordAdmin):
 
 @admin.register(BatchUsage, site=staff)
 class BatchUsageAdmin(RecordAdmin):
-    """Resource usage of purged workunits, by batch and day."""
+    """The page of the resource usage of purged workunits, by batch and day."""
 
     list_display = (
         "batch",
@@ -115,7 +115,7 @@ class BatchUsageAdmin(RecordAdmin):
 
 @admin.register(PurgedWorkunits, site=staff)
 class PurgedWorkunitsAdmin(RecordAdmin):
-    """Numbers of purged workunits by app."""
+    """The page of the numbers of purged workunits by app."""
 
     list_display = ("app", "done", "failed")
     list_filter = ("app",)
@@ -124,7 +124,7 @@ class PurgedWorkunitsAdmin(RecordAdmin):
 
 @admin.register(PurgedResults, site=staff)
 class PurgedResultsAdmin(RecordAdmin):
-    """Numbers of purged results by app and outcome."""
+    """The page of the numbers of purged results by app and outcome."""
 
     list_display = ("app", "outcome", "results")
     list_filter = ("app",)
@@ -133,7 +133,7 @@ class PurgedResultsAdmin(RecordAdmin):
 
 @admin.register(Queue, site=staff)
 class QueueAdmin(StaffAdmin):
-    """Queues: sets of workunits with their own limit and order."""
+    """The page of queues, which are sets of workunits with their own limit and order."""
 
     change_right = Right.ADMINISTER_PROJECT
     list_display = ("name", "app", "order", "max_in_progress", "created_at")

@@ -1,4 +1,4 @@
-"""Columns of lists: readable headers, rounded numbers, times to the minute.
+"""Formats the columns of lists: headers, numbers and times.
 
 `column_of` converts a name in `list_display` to a column.
 """
@@ -43,7 +43,10 @@ _MINUTE: Final = "%Y-%m-%d %H:%M"
 
 @cache
 def column_of(model: Options[Any], name: str) -> str | Callable[[Any], Any]:
-    """Return the column for a name in `list_display`: a function, or the unchanged name."""
+    """Return the column for a name in `list_display`.
+
+    This is a function that formats the value, or the name itself if no format applies.
+    """
     try:
         field = model.get_field(name)
     except FieldDoesNotExist:
@@ -78,7 +81,7 @@ def _minute(moment: datetime) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number as text: below 1000 with at most two decimals, otherwise without decimals.
+    """Return a number as text, with at most two decimals below 1000, and without decimals above.
 
     >>> number(1234567.890123), number(12.345678), number(0.5), number(0), number(3.0)
     ('1,234,568', '12.35', '0.5', '0', '3')

@@ -1,4 +1,4 @@
-"""The confirmation page of irreversible actions, with counts of affected rows."""
+"""The confirmation page of actions that cannot be undone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def is_confirmed(request: HttpRequest) -> bool:
 def confirmation_page(
     page: admin.ModelAdmin[Any], request: HttpRequest, workunits: QuerySet[Workunit], action: str
 ) -> TemplateResponse:
-    """Return the confirmation page for an action on `workunits`, with counts of affected rows."""
+    """Return the page on which the user confirms an action on `workunits`.
+
+    It shows the numbers of affected workunits and results.  `action` is a verb such as "cancel".
+    """
     unfinished = workunits.filter(Q(canonical_result__isnull=True), error_mask=0)
     results = Result.objects.filter(workunit__in=unfinished.order_by().values("id"))
     counts = (

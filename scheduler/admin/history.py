@@ -17,7 +17,7 @@ MAX_TIMELINE_MOVES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Possibility:
-    """A move that the law permits next."""
+    """A move that the law permits from the current state of a workunit or result."""
 
     subject: str
     axis: str
@@ -29,7 +29,7 @@ class Possibility:
 
 @dataclass(frozen=True, slots=True)
 class Event(Possibility):
-    """A row of a timeline: a move in the ledger."""
+    """A row of a timeline, which shows one ledger entry."""
 
     at: datetime
     since_first: str
@@ -39,9 +39,10 @@ class Event(Possibility):
 def timeline(
     workunit_id: int, *, result_id: int | None = None, names: dict[int, str] | None = None
 ) -> list[Event]:
-    """Return the moves of a workunit or of one of its results, oldest first.
+    """Return the first moves of a workunit, or of one of its results, oldest first.
 
-    `names` maps ids of results to titles; other results are shown by id.
+    The list has at most `MAX_TIMELINE_MOVES` moves.  `names` maps ids of results to titles.  A
+    result without a title is shown by its id.
     """
     rows = moves_of(workunit_id, result_id=result_id, at_most=MAX_TIMELINE_MOVES)
     return [_event(row, rows[0].at, names or {}) for row in rows]
@@ -72,7 +73,7 @@ def result_state(result: Result) -> ResultState:
 
 
 def possibilities(workunit: Workunit, results: Iterable[Result]) -> list[Possibility]:
-    """Return all moves of a workunit and its results that the law permits next."""
+    """Return the moves that the law permits for a workunit and its results in their states."""
     moves = _on(
         "workunit",
         (Axis.WORKUNIT, workunit_state(workunit)),
@@ -86,12 +87,12 @@ def possibilities(workunit: Workunit, results: Iterable[Result]) -> list[Possibi
 
 
 def result_title(result: Result) -> str:
-    """Return the title of a result on the workunit's page, with the number of the attempt."""
+    """Return the title of a result, which contains the number of the attempt."""
     return f"result {result.attempt}"
 
 
 def result_possibilities(result: Result) -> list[Possibility]:
-    """Return all moves of a result that the law permits next."""
+    """Return the moves that the law permits from the current state of a result."""
     state = result_state(result)
     axes: list[tuple[Axis, int]] = [(Axis.RESULT, state)]
     # Only successes are validated, and only finished results have files to delete.

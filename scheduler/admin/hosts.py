@@ -26,7 +26,7 @@ DECIDED_BY_STAFF = ("denied", "deny_reason", "max_in_progress", "venue")
 
 
 class RecordsOfHost(RecordInline):
-    """Statistics of a host by app version."""
+    """An inline with the statistics of a host by app version."""
 
     model = HostAppVersion
     fields = (
@@ -40,14 +40,14 @@ class RecordsOfHost(RecordInline):
     ordering = ("app_version_id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Join the app versions, because the rows show their names."""
+        """Return the rows, joined with the app versions, whose names are shown."""
         rows = super().get_queryset(request)
         return rows.select_related("app_version__app", "app_version__platform", "host")
 
 
 @admin.register(Host, site=staff)
 class HostAdmin(StaffAdmin):
-    """The page of hosts.  Staff can deny a host, and limit its results in progress."""
+    """The page of hosts, on which staff can change only the fields `DECIDED_BY_STAFF`."""
 
     change_right = Right.ADMINISTER_HOSTS
     audit_event = Event.HOST_CHANGED
@@ -105,9 +105,10 @@ class HostAdmin(StaffAdmin):
     )
     helps = {
         "denied": "The host gets no work and cannot report its results in progress.",
-        "deny_reason": "The reason, for staff.",
-        "max_in_progress": "Maximum number of results in progress; empty: the usual limit.",
-        "venue": "home, school or work: the set of the owner's preferences that applies.",
+        "deny_reason": "The reason why the host is denied.",
+        "max_in_progress": "Maximum number of results in progress. If empty, only other limits "
+        "apply.",
+        "venue": "home, school or work. Selects the set of the owner's preferences that applies.",
     }
     search_fields = ("domain_name", "account__email", "account__name", "host_cpid")
     search_numbers = ("id", "account_id")
@@ -118,13 +119,13 @@ class HostAdmin(StaffAdmin):
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return all fields except `DECIDED_BY_STAFF`."""
+        """Return the read-only fields, which are all fields except `DECIDED_BY_STAFF`."""
         names = [field.name for field in Host._meta.concrete_fields]
         others = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
         return (*others, "decisions", "capabilities_text")
 
     def processors(self, host: Host) -> str:
-        """Return number and model of the CPUs, without stepping and trademarks."""
+        """Return the number of CPUs and their model, without stepping and trademark signs."""
         model = re.sub(r"\s*\[[^]]*\]|\((?:R|TM|C)\)", "", host.p_model, flags=re.IGNORECASE)
         return f"{host.p_ncpus} × {model}" if model else str(host.p_ncpus)
 
@@ -135,26 +136,26 @@ class HostAdmin(StaffAdmin):
 
     @admin.display(description="capabilities")
     def capabilities_text(self, host: Host) -> SafeString:
-        """Return the capabilities that the client reported, such as GPUs, as JSON in HTML."""
+        """Return the capabilities that the client reported, such as GPUs, as formatted JSON."""
         return format_html("<pre>{}</pre>", dumps(host.capabilities, indent=2, sort_keys=True))
 
     @admin.action(description="Deny work to the selected hosts", permissions=["change"])
     def deny(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
-        """Stop sending work to the selected hosts."""
+        """Deny the selected hosts: they get no work and cannot report results."""
         reason = f"denied in the administration by {request.user}"
         count = denials.change_all(queryset, denied=True, reason=reason, now=timezone.now())
         self.message_user(request, f"{count} hosts will get no more work.")
 
     @admin.action(description="Admit the selected hosts again", permissions=["change"])
     def admit(self, request: HttpRequest, queryset: QuerySet[Host]) -> None:
-        """Resume sending work to the selected hosts."""
+        """Allow the selected hosts to get work and report results again."""
         count = denials.change_all(queryset, denied=False, now=timezone.now())
         self.message_user(request, f"{count} hosts will get work again.")
 
 
 @admin.register(HostAppVersion, site=staff)
 class HostAppVersionAdmin(RecordAdmin):
-    """Statistics by host and app version."""
+    """The page of statistics by host and app version."""
 
     list_display = (
         "host",

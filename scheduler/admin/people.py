@@ -31,7 +31,7 @@ else:
 
 
 class NewAccountForm(Passwords, AccountForm):
-    """The form that creates an account, by `accounts.create_staff`."""
+    """The form that creates an account with `accounts.create_staff`."""
 
     required_css_class = "required"
     #: Hash of the password, computed before the transaction that saves the form.
@@ -47,7 +47,7 @@ class NewAccountForm(Passwords, AccountForm):
         return str(self.cleaned_data["email"]).lower()
 
     def clean_name(self) -> str:
-        """Validate the name; an empty name is replaced by one from the e-mail address."""
+        """Validate the name; `save` replaces an empty name by a part of the e-mail address."""
         name = str(self.cleaned_data["name"])
         try:
             return accounts.good_name(name) if name else ""
@@ -55,7 +55,7 @@ class NewAccountForm(Passwords, AccountForm):
             raise forms.ValidationError(str(refusal)) from refusal
 
     def clean(self) -> dict[str, Any]:
-        """Validate the passwords, and check that no account has the e-mail address."""
+        """Validate the passwords, and add an error if an account has the e-mail address."""
         super().clean()
         self.validate_passwords()
         self.validate_password_for_user(self.instance)
@@ -67,7 +67,7 @@ class NewAccountForm(Passwords, AccountForm):
         return self.cleaned_data
 
     def save(self, commit: bool = True) -> Account:
-        """Create the account with its keys."""
+        """Create the account and its keys in the database, even if `commit` is False."""
         return accounts.create_staff(
             email=self.cleaned_data["email"],
             password=self.cleaned_data["password1"],
@@ -95,7 +95,7 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
         self.fields["password1"].widget.attrs["autofocus"] = True
 
     def clean(self) -> dict[str, Any]:
-        """Check that the passwords match and are strong enough."""
+        """Check that the passwords match and that Django's validators accept them."""
         super().clean()
         self.validate_passwords()
         self.validate_password_for_user(self.user)
@@ -115,8 +115,8 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
 class AccountAdmin(StaffAdmin, UserBase):
     """The page of accounts.
 
-    The e-mail address is read-only, because it is part of the password digest.  Only superusers can
-    change staff, superusers and accounts with rights that the moderator lacks.
+    The e-mail address is read-only, because it is part of the password digest.  The accounts that a
+    moderator can change are limited by `roles.may_change`.
     """
 
     change_right = Right.MODERATE_PEOPLE
@@ -169,7 +169,7 @@ class AccountAdmin(StaffAdmin, UserBase):
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Require Django's permission, `change_right` and `roles.may_change`."""
+        """Return True if the user has the permissions and `roles.may_change` allows the change."""
         if not super().has_change_permission(request, obj):
             return False
         return obj is None or (
@@ -177,18 +177,18 @@ class AccountAdmin(StaffAdmin, UserBase):
         )
 
     def log_addition(self, request: HttpRequest, obj: Any, message: Any) -> Any:
-        """Write only Django's history, because the operation has written the audit entry."""
+        """Write only Django's history entry, because the operation has written the audit entry."""
         return admin.ModelAdmin.log_addition(self, request, obj, message)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Show the staff flag of a new account to superusers only."""
+        """Return the fieldsets; only superusers get the staff flag of a new account."""
         fieldsets = super().get_fieldsets(request, obj)
         if obj is not None or request.user.is_superuser:
             return fieldsets
         return without_fields(fieldsets, ("is_staff",))
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make the rights of an existing account read-only, unless the user is a superuser."""
+        """Return the read-only fields; only superusers can change the rights of an account."""
         if obj is None:
             return ()
         if request.user.is_superuser:
@@ -214,18 +214,21 @@ class AccountAdmin(StaffAdmin, UserBase):
         return super().save_form(request, form, change)
 
     def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Join the content types of permissions."""
+        """Read permissions together with their content types, which the form field shows."""
         if db_field.name == "user_permissions":
             kwargs["queryset"] = Permission.objects.select_related("content_type")
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the changed columns; the form has already saved a new account."""
+        """Save the changed columns of an existing account; the form has already saved a new one."""
         if change:
             super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save groups and permissions; record the added and removed rights in the audit log."""
+        """Save groups and permissions; write an audit entry if rights or flags changed.
+
+        The flags are `is_active`, `is_staff` and `is_superuser`.
+        """
         if not change:  # a new account has no groups, and `form.instance` is not the saved row
             super().save_related(request, form, formsets, change)
             return
@@ -254,7 +257,7 @@ def _rights_of(account: Account) -> set[str]:
 
 @admin.register(AccountKey, site=staff)
 class AccountKeyAdmin(RecordAdmin):
-    """Account keys by name, without their secrets."""
+    """The page of account keys, without their secrets."""
 
     list_display = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
     list_filter = ("kind", "is_current", ("revoked_at", admin.EmptyFieldListFilter))
@@ -275,7 +278,7 @@ class TeamAdmin(StaffAdmin):
 
 @admin.register(Group, site=staff)
 class StaffGroupAdmin(GroupAdmin):
-    """The page of roles: read-only built-in groups, and groups that superusers create."""
+    """The page of groups, on which superusers can add groups; built-in groups are read-only."""
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return whether the user is a superuser, because a group can give every right."""
@@ -290,7 +293,7 @@ class StaffGroupAdmin(GroupAdmin):
         return is_superuser(request) and (obj is None or obj.name not in ROLES)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
-        """Save the permissions; record the added and removed permissions in the audit log."""
+        """Save the permissions; write an audit entry with the added and removed permissions."""
         group = form.instance
         before = set(group.permissions.values_list("codename", flat=True))
         super().save_related(request, form, formsets, change)

@@ -1,4 +1,4 @@
-"""Admin pages of rows that programs write: ledger, credit, files, messages."""
+"""Read-only admin pages of tables such as the ledger, credit, files and messages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from scheduler.work.timeline import describe_move
 
 @admin.register(LedgerEntry, site=staff)
 class LedgerEntryAdmin(RecordAdmin):
-    """The page of ledger entries, in the order of the table's index: newest workunit first."""
+    """The page of ledger entries, sorted by an index that puts the newest workunit first."""
 
     list_display = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
     list_filter = ("axis", "because", "by")
@@ -45,9 +45,10 @@ class LedgerEntryAdmin(RecordAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return the moves of the workunit with this number or name.
+        """Return the ledger entries of the workunits with this number or name.
 
-        The ledger has no index for other searches.
+        Other columns are not searched, because they have no index.  An empty term returns all
+        entries.
         """
         term = search_term.strip().removeprefix("#")
         if not term:
@@ -68,7 +69,7 @@ class LedgerEntryAdmin(RecordAdmin):
 
     @admin.display(description="from → to")
     def moved(self, entry: LedgerEntry) -> SafeString:
-        """Return the states before and after the move."""
+        """Return the states before and after the move, as badges."""
         words = describe_move(entry)
         return badge(words.source) + SafeString(" → ") + badge(words.target)
 
@@ -93,7 +94,7 @@ class CreditEntryAdmin(RecordAdmin):
 
 @admin.register(File, site=staff)
 class FileAdmin(RecordAdmin):
-    """Input files and app files."""
+    """The page of input files and app files."""
 
     list_display = ("name", "size", "md5", "created_at", "doomed_at")
     list_filter = (("doomed_at", admin.EmptyFieldListFilter),)
@@ -107,7 +108,7 @@ class FileAdmin(RecordAdmin):
 
 @admin.register(FileHold, site=staff)
 class FileHoldAdmin(RecordAdmin):
-    """Holds, which keep uploaded files until workunits use them."""
+    """The page of file holds, which protect unused files from deletion until a given time."""
 
     list_display = ("file", "account", "until")
     search_fields = ("file__name__startswith", "file__sha256__startswith", "account__email")
@@ -116,7 +117,7 @@ class FileHoldAdmin(RecordAdmin):
 
 @admin.register(JobFile, site=staff)
 class JobFileAdmin(RecordAdmin):
-    """File names of BOINC's remote job submission."""
+    """The page of file names that accounts use in BOINC's remote job submission."""
 
     list_display = ("name", "account", "file", "created_at")
     search_fields = ("name__startswith", "account__email")
@@ -126,7 +127,7 @@ class JobFileAdmin(RecordAdmin):
 
 @admin.register(Installation, site=staff)
 class InstallationAdmin(RecordAdmin):
-    """The project's identifier, also stored in the file `project-id` of each VAR_DIR."""
+    """The page of the project's identifier, which is also in the file `project-id`."""
 
     list_display = ("identifier",)
     search_fields = ("identifier",)
@@ -134,7 +135,7 @@ class InstallationAdmin(RecordAdmin):
 
 @admin.register(TrickleUp, site=staff)
 class TrickleUpAdmin(RecordAdmin):
-    """Messages from running results."""
+    """The page of messages from running results."""
 
     list_display = (
         "variety",
@@ -153,7 +154,7 @@ class TrickleUpAdmin(RecordAdmin):
 
 @admin.register(TrickleDown, site=staff)
 class TrickleDownAdmin(RecordAdmin):
-    """Messages to running results."""
+    """The page of messages to running results."""
 
     list_display = ("result_name", "host", "created_at", "sent_at")
     list_filter = (("sent_at", admin.EmptyFieldListFilter),)
@@ -163,7 +164,10 @@ class TrickleDownAdmin(RecordAdmin):
 
 @admin.register(UsageSample, site=staff)
 class UsageSampleAdmin(RecordAdmin):
-    """Usage reported by running results, in seconds, bytes and fractions of 1."""
+    """The page of the resource usage that running results report.
+
+    Times are in seconds, sizes in bytes; `fraction_done` and `gpu_usage` are fractions of 1.
+    """
 
     list_display = (
         "result_id",
@@ -180,7 +184,7 @@ class UsageSampleAdmin(RecordAdmin):
 
 @admin.register(FileRequest, site=staff)
 class FileRequestAdmin(RecordAdmin):
-    """Requests to send, fetch or delete files of hosts, made by ``manage.py host_file``."""
+    """The page of requests by ``manage.py host_file`` to send, fetch or delete files of hosts."""
 
     list_display = ("host", "kind", "file_name", "state", "created_at", "sent_at", "done_at")
     list_filter = ("kind", "state")
@@ -190,7 +194,7 @@ class FileRequestAdmin(RecordAdmin):
 
 @admin.register(ThrottleBucket, site=staff)
 class ThrottleBucketAdmin(RecordAdmin):
-    """Throttle buckets; networks and accounts are shown as keyed hashes."""
+    """The page of throttle buckets, whose keys contain hashes of networks and accounts."""
 
     list_display = ("key", "empty_at", "was_allowed", "recorded_at")
     list_filter = ("was_allowed",)
@@ -199,7 +203,7 @@ class ThrottleBucketAdmin(RecordAdmin):
 
 @admin.register(LoginNetwork, site=staff)
 class LoginNetworkAdmin(RecordAdmin):
-    """Networks from which accounts logged in."""
+    """The page of networks from which accounts logged in."""
 
     list_display = ("account", "network", "last_login_at")
     search_fields = ("account__email", "network")
@@ -208,7 +212,10 @@ class LoginNetworkAdmin(RecordAdmin):
 
 @admin.register(Invitation, site=staff)
 class InvitationAdmin(RecordAdmin):
-    """Invitations by name; codes are shown once, by `manage.py invitation make`."""
+    """The page of invitations, without their codes.
+
+    Only ``manage.py invitation make`` shows a code, once.
+    """
 
     list_display = ("name", "uses", "max_uses", "created_at", "expire_at", "revoked_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)

@@ -85,7 +85,10 @@ class ResultAdmin(RecordAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Defer logs (up to 64 KB) in lists; on the page of a result, join related rows."""
+        """Return the results, without `stderr` in lists, because it can be 64 KB long.
+
+        On the page of one result, the query joins the related rows.
+        """
         rows = super().get_queryset(request)
         match = request.resolver_match
         if match is None or match.url_name != "scheduler_result_change":
@@ -108,7 +111,7 @@ class ResultAdmin(RecordAdmin):
 
     @admin.display(description="client state")
     def client_state_name(self, result: Result) -> str:
-        """Return the state that the client last reported."""
+        """Return the name or code of the state that the client last reported."""
         try:
             return ClientState(result.client_state).name
         except ValueError:
@@ -120,13 +123,13 @@ class ResultAdmin(RecordAdmin):
 
     @admin.display(description="stderr")
     def log(self, result: Result) -> SafeString | str:
-        """Return the stderr output of the application."""
+        """Return the application's stderr output as HTML, or a dash if it is empty."""
         return format_html('<pre class="log">{}</pre>', result.stderr) if result.stderr else "–"
 
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Add the timeline, reasons for waiting and possible next moves."""
+        """Add the timeline, the reasons for the state and the possible moves to the page."""
         result: Result = context["original"]
         context["timeline"] = timeline(
             result.workunit_id, result_id=result.pk, names={result.pk: result_title(result)}

@@ -57,10 +57,13 @@ class _DefaultsForm(FormBase):
 
 
 class AppForm(_DefaultsForm):
-    """The form of an app, which validates the fields with `apps.faults`."""
+    """The form of an app, whose fields are validated by `apps.faults`."""
 
     def _post_clean(self) -> None:
-        """Validate the app; fields that the form omits have their stored values."""
+        """Add the faults that `apps.faults` finds in the app to their fields, or to the whole form.
+
+        Fields that the form omits have their stored values.
+        """
         super()._post_clean()  # type: ignore[misc]  # django-stubs omits this method
         is_new_kind = "kind" in self.changed_data or self.instance.pk is None
         for name, refusal in apps.faults(self.instance, self.fields, is_new_kind=is_new_kind):
@@ -91,10 +94,11 @@ class AppAdmin(StaffAdmin):
     helps = HELPS
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the read-only fields, with `RESERVED_FIELDS` for users without the right.
+        """Return the read-only fields.
 
-        The name of an existing app is read-only, because clients and result folders use it.  The
-        kind is read-only once the app has versions.
+        `RESERVED_FIELDS` are read-only for users without the right `administer_project`.  The
+        name of an existing app is read-only, because clients and result folders use it.  The kind
+        is read-only once the app has versions.
         """
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.ADMINISTER_PROJECT):
@@ -105,14 +109,14 @@ class AppAdmin(StaffAdmin):
         return ("name", *(["kind"] if is_published else []), *fixed)
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Omit `SECRET_FIELDS` for users without the right to set them."""
+        """Return the fieldsets, without `SECRET_FIELDS` for users without `administer_project`."""
         fieldsets = super().get_fieldsets(request, obj)
         if has_right(request, Right.ADMINISTER_PROJECT):
             return fieldsets
         return without_fields(fieldsets, SECRET_FIELDS)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
-        """Refuse filters by `SECRET_FIELDS`, because repeated queries could reveal the secrets."""
+        """Return False for `SECRET_FIELDS`, because repeated queries could reveal the secrets."""
         if lookup.startswith(SECRET_FIELDS):
             return False
         return super().lookup_allowed(lookup, value, request)
@@ -122,7 +126,7 @@ class PlanClassForm(_DefaultsForm):
     """The form of a plan class, which validates `spec`."""
 
     def clean(self) -> dict[str, Any]:
-        """Add an error to the field `spec` for each fault."""
+        """Validate `spec`, and add an error to this field for each problem."""
         cleaned = super().clean()
         name = cleaned.get("name") or self.instance.name
         if name and "spec" in cleaned:
@@ -142,13 +146,13 @@ class PlanClassAdmin(StaffAdmin):
     search_fields = ("name",)
     ordering = ("name",)
     helps = {
-        "name": "The name that app versions refer to; it cannot be changed.",
-        "spec": "A JSON object; docs/plan-classes.md lists the keys. "
+        "name": "App versions refer to the plan class by this name. It cannot be changed.",
+        "spec": "A JSON object. Its keys are described in docs/plan-classes.md. "
         "`manage.py plan_class try NAME` counts the hosts that can run it.",
     }
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make the name read-only, because app versions refer to it."""
+        """Make the name of an existing plan class read-only, because app versions refer to it."""
         return ("created_at",) if obj is None else ("name", "created_at")
 
 
@@ -200,10 +204,11 @@ class AppVersionAdmin(StaffAdmin):
         "created_at",
     )
     helps = {
-        "min_core_version": "Oldest supported client: 10000*major + 100*minor + release; 0: any.",
-        "max_core_version": "Newest supported client, in the same format; 0: any.",
-        "deprecated": "The version is no longer sent; results in progress continue.",
-        "beta": "Only for volunteers who want test applications.",
+        "min_core_version": "Oldest supported client, as 10000*major + 100*minor + release. "
+        "0 means any.",
+        "max_core_version": "Newest supported client, in the same format. 0 means any.",
+        "deprecated": "If set, the version is no longer sent. Results in progress continue.",
+        "beta": "If set, the version is sent only to volunteers who accept test applications.",
     }
 
     def version(self, version: AppVersion) -> str:
@@ -217,7 +222,7 @@ class AppVersionAdmin(StaffAdmin):
 
 @admin.register(AppVersionFile, site=staff)
 class AppVersionFileAdmin(RecordAdmin):
-    """Files by app version."""
+    """The page of the files of app versions."""
 
     list_display = ("app_version", "position", "file", "open_name", "main_program", "executable")
     list_filter = ("main_program", "executable", "copy_file")

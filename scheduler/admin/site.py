@@ -29,24 +29,25 @@ View = TypeVar("View", bound=Callable[..., HttpResponseBase])
 
 
 class RefusableForm(forms.BaseForm):
-    """A form that checks a password and stores the refusal of a throttled attempt.
+    """A form that checks a password, and stores the exception if the attempt is refused.
 
-    `_with_status` sets the status of the page from `refusal`.
+    An attempt is refused if the throttle blocks it or if the hash queue is full.  `_with_status`
+    sets the HTTP status of the page according to `refusal`.
     """
 
     refusal: TooManyAttempts | HashQueueFull | None = None
 
     def refuse_attempt(self, refusal: TooManyAttempts | HashQueueFull) -> ValidationError:
-        """Store the refusal and return it as an error of the form."""
+        """Store the exception in `refusal`, and return a form error with its text."""
         self.refusal = refusal
         return ValidationError(str(refusal), code="throttled")
 
 
 class LogInForm(RefusableForm, AdminAuthenticationForm):
-    """The log-in form, which shows why an attempt was refused."""
+    """The log-in form, which shows the reason if an attempt is refused."""
 
     def clean(self) -> dict[str, Any]:
-        """Check the password, unless the throttle or the hash queue refuses the attempt."""
+        """Check the password; raise `ValidationError` if it is wrong or the attempt is refused."""
         try:
             return super().clean()
         except (TooManyAttempts, HashQueueFull) as refusal:
@@ -60,13 +61,14 @@ class RevokesKeysForm(forms.Form):
         required=False,
         label="Revoke the keys of attached computers, too",
         help_text=(
-            "Every computer must be attached again; stock BOINC clients lose the work they hold. "
+            "If set, every computer must be attached again, and stock BOINC clients lose the work "
+            "they hold. "
             "API tokens, submission keys, the weak key and other sessions are revoked in any case."
         ),
     )
 
     def set_password(self, account: Account, password: str) -> Account:
-        """Set the password, revoke keys as the form specifies, and return the account."""
+        """Change the password; if `revoke_host_keys` is set, revoke the keys of computers."""
         accounts.change_password(
             account=account,
             passwd_hash=accounts.password_digest(email=account.email, password=password),
@@ -84,7 +86,10 @@ class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
     field_order = ("old_password", "new_password1", "new_password2", "revoke_host_keys")
 
     def clean_old_password(self) -> str:
-        """Check the old password; the log-in throttle counts wrong passwords."""
+        """Check the old password; raise `ValidationError` if it is wrong or the attempt is refused.
+
+        The log-in throttle counts wrong passwords.
+        """
         old: str = self.cleaned_data["old_password"]
         try:
             account = authenticate(self.request, username=self.user.get_username(), password=old)
@@ -107,7 +112,7 @@ class OwnPasswordView(PasswordChangeView):
     template_name = "scheduler/admin/own_password.html"
 
     def get_form(self, form_class: type[Any] | None = None) -> Any:
-        """Pass the request to the form, because the throttle needs the client address."""
+        """Return the form with the request, from which the throttle reads the client address."""
         form: Any = super().get_form(form_class)
         form.request = self.request
         return form
@@ -126,7 +131,7 @@ class StaffSite(AdminSite):
     enable_nav_sidebar = False
 
     def admin_view(self, view: View, cacheable: bool = False) -> View:
-        """Return the view, with its audit entries attributed to the user's account."""
+        """Return a view whose audit entries have the user's account as their actor."""
 
         @wraps(view)
         def attributed(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
@@ -162,7 +167,7 @@ class StaffSite(AdminSite):
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Log in.
+        """Return Django's log-in page, or a redirect after a successful log-in.
 
         The status is 429 if the attempt is throttled, and 503 if the hash queue is full.
         """
@@ -173,7 +178,7 @@ Answer = TypeVar("Answer", bound=HttpResponse)
 
 
 def _with_status(response: Answer) -> Answer:
-    """Return the response; set the status and `Retry-After` if its form stored a refusal."""
+    """Return the response; if its form stored a refusal, set the status and `Retry-After`."""
     context = getattr(response, "context_data", None) or {}
     refusal = getattr(context.get("form"), "refusal", None)
     if isinstance(refusal, TooManyAttempts):

@@ -23,18 +23,18 @@ def _may_give_apps(request: HttpRequest) -> bool:
 
 
 class AppsOfSubmitter(InlineBase):
-    """The apps for which a submitter may submit, unless `all_apps` is set."""
+    """An inline with the apps for which a submitter without `all_apps` may submit."""
 
     model = SubmitterApp
     fields = ("app", "may_manage")
     extra = 0
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        """Require the right to give `may_manage`, because a change could move it to another app."""
+        """Require the rights that `may_manage` gives, because the app of a row can be changed."""
         return super().has_change_permission(request, obj) and _may_give_apps(request)
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make `may_manage` read-only for users that may not publish every app."""
+        """Make `may_manage` read-only for users without the rights that it gives."""
         return () if _may_give_apps(request) else ("may_manage",)
 
 
@@ -42,7 +42,8 @@ class AppsOfSubmitter(InlineBase):
 class SubmitterAdmin(StaffAdmin):
     """The page of submitters.
 
-    A row without apps gives no permission; it stores the share and the logical start time.
+    A row without apps and without `all_apps` gives no permission.  Such a row keeps the account's
+    fair share and logical start time.
     """
 
     change_right = Right.ADMINISTER_PROJECT
@@ -71,25 +72,30 @@ class SubmitterAdmin(StaffAdmin):
     inlines = (AppsOfSubmitter,)
     readonly_fields = ("logical_start_at", "created_at")
     helps = {
-        "all_apps": "Every app, including future ones; otherwise only the apps below.",
-        "max_unfinished_workunits": "Maximum at a time; empty: no limit.",
-        "max_kept_bytes": "Total size of files and outputs; empty: no limit.",
-        "share": "If fair shares are on: computing time relative to other submitters.",
+        "all_apps": "If set, the account may submit for every app, including future apps. "
+        "Otherwise it may submit only for the apps below.",
+        "max_unfinished_workunits": "Maximum number of unfinished workunits. If empty, there is no "
+        "limit.",
+        "max_kept_bytes": "Maximum total size of files and outputs. If empty, there is no limit.",
+        "share": "Computing time relative to other submitters, if the project uses fair shares.",
     }
     actions = ("forbid",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Submitter]:
-        """Prefetch the apps, which the list shows."""
+        """Return the submitters with their apps prefetched, because the list shows the apps."""
         return super().get_queryset(request).prefetch_related("apps__app")
 
     def may_submit_for(self, submitter: Submitter) -> str:
-        """Return the names of the apps for which the submitter may submit."""
+        """Return the names of the apps for which the submitter may submit, as text."""
         names = sorted(row.app.name for row in submitter.apps.all())
         return "every app" if submitter.all_apps else (", ".join(names) or "no app")
 
     @admin.action(description="Forbid the selected people to submit", permissions=["change"])
     def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
-        """Remove the permissions to submit; submitted work continues."""
+        """Remove the permissions of the selected accounts to submit; submitted work continues.
+
+        Superusers are skipped, unless the user is a superuser.
+        """
         now = timezone.now()
         rows = queryset.select_related("account")
         if not is_superuser(request):
@@ -98,7 +104,11 @@ class SubmitterAdmin(StaffAdmin):
         self.message_user(request, f"{count} people may no longer submit.")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Make `all_apps` read-only without `submit_for_every_app`, and an existing `account`."""
+        """Return the read-only fields.
+
+        The account of an existing row is read-only.  `all_apps` is read-only for users without the
+        right `submit_for_every_app`.
+        """
         fixed: tuple[str, ...] = self.readonly_fields
         if not has_right(request, Right.SUBMIT_FOR_EVERY_APP):
             fixed = ("all_apps", *fixed)
@@ -107,7 +117,7 @@ class SubmitterAdmin(StaffAdmin):
 
 @admin.register(SubmitterApp, site=staff)
 class SubmitterAppAdmin(RecordAdmin):
-    """The read-only page of permissions by app; they are changed on the submitter's page."""
+    """The read-only page of permissions by app, which staff change on the submitter's page."""
 
     list_display = ("submitter", "app", "may_manage")
     list_filter = ("may_manage", "app")
@@ -117,7 +127,7 @@ class SubmitterAppAdmin(RecordAdmin):
 
 @admin.register(ApiToken, site=staff)
 class ApiTokenAdmin(RecordAdmin):
-    """API tokens by name; secrets are stored only as hashes."""
+    """The page of API tokens, which are stored as hashes and cannot be shown."""
 
     list_display = ("account", "name", "scopes", "last_used_on", "expire_at", "revoked_at")
     list_filter = (
@@ -152,7 +162,10 @@ class ApiTokenAdmin(RecordAdmin):
 
     @admin.action(description="Revoke the selected tokens permanently", permissions=["revoke"])
     def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Revoke the tokens; only superusers may revoke tokens of superusers."""
+        """Revoke the selected tokens and all tokens that were created with them.
+
+        Only superusers may revoke tokens of superusers; other users get an error for such tokens.
+        """
         now, revoked, kept = timezone.now(), 0, 0
         for token in queryset.select_related("account"):
             if token.account.is_superuser and not is_superuser(request):
@@ -167,7 +180,7 @@ class ApiTokenAdmin(RecordAdmin):
 
 @admin.register(IdempotencyKey, site=staff)
 class IdempotencyKeyAdmin(RecordAdmin):
-    """Idempotency keys, with the stored responses for repeated requests."""
+    """The page of idempotency keys, with the stored responses for repeated requests."""
 
     list_display = ("account", "key", "status", "created_at")
     list_filter = ("status",)

@@ -19,7 +19,7 @@ from scheduler.rights import Right
 
 @admin.register(Refusal, site=staff)
 class RefusalAdmin(RecordAdmin):
-    """Permanent refusals: the reasons why hosts cannot get results of a workunit."""
+    """The page of permanent reasons why hosts cannot get results of a workunit."""
 
     list_display = ("workunit_id", "host_id", "reason", "sentence", "at")
     search_help_text = "Number of a workunit or a host"
@@ -28,7 +28,7 @@ class RefusalAdmin(RecordAdmin):
 
 @admin.register(ScienceFailure, site=staff)
 class ScienceFailureAdmin(RecordAdmin):
-    """The page of failures of science code, with actions on parked subjects."""
+    """The page of failures of science code, with actions to retry and drop the subjects."""
 
     list_display = (
         "stage",
@@ -46,7 +46,7 @@ class ScienceFailureAdmin(RecordAdmin):
 
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
-        """Delete the failures, so that the daemons retry immediately."""
+        """Delete the selected failures, so that the daemons retry the subjects immediately."""
         if not (ids := self._ids(request, queryset)):
             return
         with self.refusals_shown(request, parked.NotParked):
@@ -55,7 +55,10 @@ class ScienceFailureAdmin(RecordAdmin):
 
     @admin.action(description="Give up the selected subjects", permissions=["move"])
     def drop(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:
-        """Drop parked subjects; `health.parked` describes the effect for each stage."""
+        """Drop the selected subjects, or show an error if one of them is not parked.
+
+        The docstring of `health.parked` describes the effect for each stage.
+        """
         if not (ids := self._ids(request, queryset)):
             return
         reason = f"given up in the administration by {request.user}"
@@ -66,7 +69,7 @@ class ScienceFailureAdmin(RecordAdmin):
             self.message_user(request, f"{len(done.changed)} were given up{rest}.")
 
     def _ids(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> list[int]:
-        """Return the ids of the selected failures; show an error if no failure is left."""
+        """Return the ids of the selected failures; show an error if all of them were deleted."""
         ids = list(queryset.values_list("pk", flat=True))
         if not ids:
             self.message_user(request, "The selected failures no longer exist.", messages.ERROR)
@@ -74,10 +77,10 @@ class ScienceFailureAdmin(RecordAdmin):
 
 
 class OutageForm(FormBase):
-    """The form of an outage, which checks the times."""
+    """The form of an outage."""
 
     def clean(self) -> dict[str, Any]:
-        """Check the times with `outages.check`."""
+        """Check the times with `outages.check`, and add its error to the form."""
         cleaned: dict[str, Any] = super().clean() or {}
         began_at, ended_at = cleaned.get("began_at"), cleaned.get("ended_at")
         if began_at and ended_at:
@@ -90,7 +93,10 @@ class OutageForm(FormBase):
 
 @admin.register(Outage, site=staff)
 class OutageAdmin(StaffAdmin):
-    """Outages: periods when hosts could not reach the server; they extend deadlines."""
+    """The page of outages, during which hosts could not reach the server.
+
+    An outage extends the deadlines of results in progress.
+    """
 
     form = OutageForm
     change_right = Right.ADMINISTER_PROJECT
@@ -103,11 +109,11 @@ class OutageAdmin(StaffAdmin):
     }
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Return False, because the outage has already extended deadlines."""
+        """Return False, because the outage may already have extended deadlines."""
         return False
 
     def get_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the fields; a recorded outage also has `applied_at` and `applied_up_to`."""
+        """Return the names of the fields; the last two are shown only for a recorded outage."""
         entered = ("began_at", "ended_at", "reason")
         return entered if obj is None else (*entered, "applied_at", "applied_up_to")
 
@@ -119,7 +125,7 @@ class OutageAdmin(StaffAdmin):
 
 @admin.register(Heartbeat, site=staff)
 class HeartbeatAdmin(RecordAdmin):
-    """The page of heartbeats: the last heartbeat of each part of the server."""
+    """The page of the web server's last heartbeat and the last runs of chores."""
 
     list_display = ("name", "seen_at")
     search_fields = ("name",)
@@ -127,7 +133,7 @@ class HeartbeatAdmin(RecordAdmin):
 
 @admin.register(AccountAppCredit, site=staff)
 class AccountAppCreditAdmin(RecordAdmin):
-    """Credit by account and app."""
+    """The page of credit by account and app."""
 
     list_display = ("account", "app", "total", "expavg", "expavg_at")
     list_filter = ("app",)

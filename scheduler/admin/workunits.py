@@ -27,16 +27,16 @@ from scheduler.models import Result, Workunit, WorkunitFile
 from scheduler.work import control as operations
 from scheduler.work import explain as queries
 
-#: Maximum number of workunits of an action; use the batch or the command line for more.
+#: Maximum number of workunits that an action changes.  The actions of batches have no such limit.
 MAX_ACTION_ROWS = 10_000
-#: Maximum number of workunits that an action explains.
+#: Maximum number of workunits that the action `explain` explains.
 MAX_EXPLAINED = 20
 
 Filters = list[tuple[str, str]]
 
 
 class AnswerFilter(admin.SimpleListFilter):
-    """Filters by `WorkunitState`: open, canonical or failed."""
+    """Filters workunits by the state of the answer (`WorkunitState`)."""
 
     title = "answer"
     parameter_name = "answer"
@@ -47,7 +47,7 @@ class AnswerFilter(admin.SimpleListFilter):
     }
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:
-        """Return the three states of `WorkunitState`."""
+        """Return a choice for each member of `WorkunitState`."""
         return [(state.name, state.name) for state in WorkunitState]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
@@ -189,7 +189,10 @@ class WorkunitAdmin(RecordAdmin):
 
     @admin.action(description="Cancel the selected workunits", permissions=["move"])
     def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
-        """Request the cancellation after a confirmation; the transitioner carries it out."""
+        """Request the cancellation of the workunits, after the user confirmed it.
+
+        The transitioner then cancels them.
+        """
         if not is_confirmed(request):
             ids = queryset.order_by().values("id")[:MAX_ACTION_ROWS]
             return confirmation_page(self, request, Workunit.objects.filter(pk__in=ids), "cancel")
@@ -199,7 +202,7 @@ class WorkunitAdmin(RecordAdmin):
 
     @admin.action(description="Hold the selected workunits back", permissions=["move"])
     def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Hold the workunits: stop sending their results until they are released."""
+        """Stop sending results of the workunits until they are released."""
         self._act(request, queryset, "held", operations.hold)
 
     @admin.action(description="Release the selected workunits", permissions=["move"])
@@ -209,7 +212,7 @@ class WorkunitAdmin(RecordAdmin):
 
     @admin.action(description="Explain what the selected workunits wait for", permissions=["view"])
     def explain(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Show one message for each workunit, with the reasons why it waits."""
+        """Show the reasons why workunits wait, for the first `MAX_EXPLAINED` selected workunits."""
         for workunit in queryset[:MAX_EXPLAINED]:
             self.message_user(request, f"{workunit.name}: {'; '.join(reasons_of(workunit))}")
 
@@ -223,7 +226,10 @@ class WorkunitAdmin(RecordAdmin):
     ) -> None:
         ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
         if len(ids) > MAX_ACTION_ROWS:
-            msg = f"More than {MAX_ACTION_ROWS} are selected. Hint: use the actions of their batch."
+            msg = (
+                f"More than {MAX_ACTION_ROWS} workunits are selected. "
+                "Hint: use the actions of their batch."
+            )
             self.message_user(request, msg, messages.ERROR)
             return
         with self.refusals_shown(request, LookupError):
@@ -235,7 +241,7 @@ class WorkunitAdmin(RecordAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> HttpResponse:
-        """Add results, timeline, reasons for waiting and possible next moves."""
+        """Add the results, the timeline, the reasons for the state and possible moves."""
         workunit: Workunit = context["original"]
         results = results_of(workunit)
         context |= {
@@ -270,7 +276,10 @@ def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
 
 
 def outcome_sentence(outcome: operations.Outcome, done: str) -> str:
-    """Return a sentence with the numbers of changed and unchanged workunits."""
+    """Return a sentence with the numbers of changed and unchanged workunits.
+
+    `done` describes the changed workunits, for example "released".
+    """
     sentence = f"{outcome.changed} {done}"
     for count, words in (
         (outcome.already, "already were"),
@@ -283,7 +292,7 @@ def outcome_sentence(outcome: operations.Outcome, done: str) -> str:
 
 @admin.register(WorkunitFile, site=staff)
 class WorkunitFileAdmin(RecordAdmin):
-    """Input files by workunit."""
+    """The page of the input files of workunits."""
 
     list_display = ("workunit", "position", "file", "open_name", "copy_file", "sticky")
     search_fields = ("file__name__startswith",)

@@ -1,10 +1,10 @@
 """Checks for nginx whether a caller may send a body, before nginx reads the body.
 
-nginx calls this view by `auth_request`, with the caller's `Authorization` header.  The headers
-`X-Original-Method` and `X-Original-URI` contain the method and URL of the caller's request.  The
-response is 204, or the status with which the endpoint would refuse the caller: 401, 403, or 503
-while the database is unreachable.  The header `X-Problem` contains the problem that the endpoint
-would return, as JSON in ASCII.
+nginx calls the view `admission` by `auth_request`, with the caller's `Authorization` header.  The
+headers `X-Original-Method` and `X-Original-URI` contain the method and URL of the caller's request.
+The response is 204 if the endpoint would read the body.  Otherwise, the response is 401 if the
+caller is not authenticated, 503 while the database is unreachable, and 403 for other errors.  The
+header `X-Problem` contains the problem that the endpoint would return, as JSON in ASCII.
 """
 
 from __future__ import annotations

@@ -16,14 +16,14 @@ _MAX_SECONDS = 10 * 366 * 86400
 
 
 class Seconds(Duration):
-    """A duration of an app: seconds in the API, a `timedelta` in the model."""
+    """A field that is a number of seconds in the API and a `timedelta` in the model."""
 
     def __init__(self, column: str, **kwargs: Any) -> None:
         bounds = {"min_value": 0, "max_value": _MAX_SECONDS}
         super().__init__(**{**bounds, **kwargs}, source=column)
 
     def to_internal_value(self, data: Any) -> Any:
-        """Return the duration; check the bounds first, because `timedelta` can overflow."""
+        """Return a `timedelta`; the bounds are checked first, because large values overflow."""
         seconds = super().to_internal_value(data)
         super().run_validators(seconds)
         return timedelta(seconds=seconds)
@@ -132,8 +132,8 @@ class ChangedApp(Strict):
     retry_same_account_after_seconds = Seconds("retry_same_account_after", required=False)
     fail_when_all_tried = serializers.BooleanField(
         required=False,
-        help_text="True: a workunit fails once every account (or host) that requested work in the "
-        "last 30 days has tried it. False: the workunit waits for another account or host.",
+        help_text="If true, a workunit fails once every account (or host) that requested work in "
+        "the last 30 days has tried it. If false, it waits for another account or host.",
     )
     target_nresults = _whole(
         1,
@@ -150,10 +150,12 @@ class ChangedApp(Strict):
         "reliable_max_turnaround", required=False, allow_null=True
     )
     reliable_wait_seconds = Seconds("reliable_wait", required=False)
-    daily_quota = _whole(allow_null=True, help_text="null: the project's limit.")
-    max_in_progress_per_cpu = _whole(allow_null=True, help_text="null: the project's limit.")
-    max_in_progress_per_gpu = _whole(allow_null=True, help_text="null: no limit.")
-    max_in_progress_per_host = _whole(allow_null=True, help_text="null: no limit.")
+    daily_quota = _whole(allow_null=True, help_text="If null, the project's limit applies.")
+    max_in_progress_per_cpu = _whole(
+        allow_null=True, help_text="If null, the project's limit applies."
+    )
+    max_in_progress_per_gpu = _whole(allow_null=True, help_text="If null, there is no limit.")
+    max_in_progress_per_host = _whole(allow_null=True, help_text="If null, there is no limit.")
     credit_rule = serializers.ChoiceField(
         CreditRule.values, required=False, help_text="Needs scope `administer`."
     )

@@ -1,4 +1,4 @@
-"""Authentication by bearer tokens, and permissions by their scopes."""
+"""Authenticates bearer tokens, and checks the scopes that operations require."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ _READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class BearerToken(BaseAuthentication):
-    """Authenticates ``Authorization: Bearer mh_...``; `request.auth` is the token's row."""
+    """Authenticates requests with the header ``Authorization: Bearer mh_...``.
+
+    `request.auth` is the row of the token.
+    """
 
     def authenticate(self, request: Request) -> tuple[Account, ApiToken] | None:
-        """Return the account and the token; None for a public operation or a missing header.
+        """Return the account and the token, or None if the request is public or has no token.
 
-        Raises `AuthenticationFailed` for another scheme than Bearer and for an invalid token.
+        Raises `AuthenticationFailed` if the scheme is not Bearer or the token is invalid.
         """
         if required_access(request.parser_context.get("view"), request.method) is Access.PUBLIC:
             return None
@@ -94,9 +97,10 @@ class NeedsScope(BasePermission):
     """
 
     def has_permission(self, request: Request, view: APIView) -> bool:
-        """Return True if the token has the scope; raise `PermissionDenied` if it lacks the scope.
+        """Return True if the request has the access that the operation requires.
 
-        Without a token, returns False, for which Django REST framework returns 401.
+        Raises `PermissionDenied` if the token lacks the scope.  Returns False if the token is
+        missing, for which Django REST framework returns 401.
         """
         access = required_access(view, request.method)
         if not isinstance(access, Scope):
@@ -115,9 +119,9 @@ def missing_scope(request: Request, scope: Scope) -> PermissionDenied:
     token = cast("ApiToken", request.auth)
     if not getattr(token, f"may_{scope}"):
         return PermissionDenied(
-            f"The token lacks the scope {str(scope)!r}. Hint: log in for a token that has it: "
-            f"`scientist login URL --email E --scope {scope}`, with --scope for each further "
-            "scope, or without --scope for all but administer; or POST /tokens."
+            f"The token lacks the scope {str(scope)!r}. Hint: create a token that has it, with "
+            f"`scientist login URL --email E --scope {scope}` or POST /tokens. Repeat --scope for "
+            "more scopes. Without --scope, the token has all your scopes except administer."
         )
     return PermissionDenied(
         f"{token.account} may not do this: scope {str(scope)!r} needs the right "

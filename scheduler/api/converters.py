@@ -21,7 +21,7 @@ class IdConverter(IntConverter):
 
 
 class NameConverter(StringConverter):
-    """A name without slashes and control characters, at most 254 characters."""
+    """A name of at most 254 characters, without slashes and control characters."""
 
     regex = r"[^/\x00-\x1f\x7f]{1,254}"
 

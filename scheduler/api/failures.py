@@ -1,4 +1,4 @@
-"""Error responses outside the endpoints: 500 for bugs, 400 for refused requests."""
+"""Builds the responses for bugs (500) and requests that Django refuses (400)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PREFIX = "/api/v1/"
 
 
 def server_error(request: HttpRequest) -> HttpResponseBase:
-    """Return the 500 response; under `/api/v1/`, its body is a problem."""
+    """Return the 500 response, with a problem as its body under `/api/v1/`."""
     if not request.path.startswith(_PREFIX):
         return defaults.server_error(request)
     detail = "The server has an internal error. Hint: tell the project's staff when it happened."

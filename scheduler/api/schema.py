@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 schema, with all error statuses of each operation."""
+"""Builds the OpenAPI 3.1 schema, with all error statuses of each operation."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _DESCRIPTIONS = {
     "415": "The content type or encoding of the body is not supported.",
     "416": "The range is outside the content.",
     "422": "The request matches the schema, but cannot be carried out.",
-    "429": "Too many attempts. `Retry-After` is the number of seconds to wait.",
-    "503": "Temporarily unavailable. `Retry-After` is the number of seconds to wait.",
+    "429": "There were too many attempts. `Retry-After` is the number of seconds to wait.",
+    "503": "The server is temporarily unavailable. `Retry-After` is the number of seconds to wait.",
 }
 #: Tags by the first path segment.  The tag of other paths is the segment itself.
 _TAGS = {
@@ -59,7 +59,7 @@ PROBLEM = {
         "status": {"type": "integer"},
         "code": {**_LINE, "description": "A stable identifier of the error, for programs."},
         "detail": {**_LINE, "description": "A description of the error, for people."},
-        "hint": {**_LINE, "description": "How to correct the request, for people."},
+        "hint": {**_LINE, "description": "A hint on how to correct the request, for people."},
         "errors": {
             "type": "array",
             "items": {
@@ -92,12 +92,12 @@ class Schema(AutoSchema):
         return cast("operation", spec_of(self.view, self.method))
 
     def get_tags(self) -> list[str]:
-        """Return the tag: the first path segment, or its entry in `_TAGS`."""
+        """Return a list with the tag, which is the first path segment or its entry in `_TAGS`."""
         [first] = super().get_tags() or [""]
         return [_TAGS.get(first, first)]
 
     def get_override_parameters(self) -> list[Any]:
-        """Return a list with the query serializer, if any; `get_operation` adds the headers."""
+        """Return the query serializer in a list, or an empty list if the operation has none."""
         return [self.spec.query] if self.spec.query is not None else []
 
     def _get_filter_parameters(self) -> list[dict[str, Any]]:

@@ -49,7 +49,8 @@ class ProgressNow(ProgressShown):
     )
     seconds_left = serializers.FloatField(
         allow_null=True,
-        help_text="Estimate from the current rate; null if unknown (`waits` gives the reasons).",
+        help_text="Estimate from the current rate. Null if the rate is unknown; the batch's "
+        "`troubles` contain the reasons.",
     )
 
     def read_state(self, _progress: Progress) -> str:
@@ -71,7 +72,7 @@ class WaitShown(Shown):
 
     cause = serializers.ChoiceField(choices=[cause.value for cause in Cause])
     workunits = serializers.IntegerField(
-        help_text=f"Number of affected workunits; {MAX_EXAMINED} means {MAX_EXAMINED} or more."
+        help_text=f"Number of affected workunits. {MAX_EXAMINED} means {MAX_EXAMINED} or more."
     )
     sentence = serializers.CharField(
         help_text="A sentence with the cause and the number of workunits."
@@ -88,9 +89,11 @@ class TroublesShown(Shown):
     )
     sentences = serializers.ListField(
         child=serializers.CharField(),
-        help_text="The last error and the number of parked workunits, for people.",
+        help_text="Sentences with the last error and the number of parked workunits.",
     )
-    waits = WaitShown(many=True, help_text="The reasons; empty if nothing blocks the work.")
+    waits = WaitShown(
+        many=True, help_text="The reasons. The list is empty if nothing blocks the work."
+    )
 
     def read_waits(self, _troubles: object) -> object:
         return self.context["waits"]
@@ -164,7 +167,7 @@ class InputShown(Shown):
 
 
 class OutputAsked(Shown):
-    """An output file that each result must have."""
+    """An output file that each result must have, unless `optional` is true."""
 
     open_name = serializers.CharField()
     max_nbytes = serializers.IntegerField()
@@ -249,7 +252,7 @@ class WorkunitShown(WorkunitBrief):
     end_before = serializers.DateTimeField(allow_null=True)
 
     def read_input_files(self, workunit: Workunit) -> Iterable[object]:
-        """Return the input files, or after their deletion the descriptions in `past_inputs`."""
+        """Return the input files, or their descriptions in `past_inputs` once they are deleted."""
         if workunit.past_inputs is None:
             return workunit.input_files.all()
         return [
@@ -292,7 +295,7 @@ class ResultWithStderr(ResultShown):
 
 
 class StepShown(Shown):
-    """One state change."""
+    """A state change of a workunit or a result."""
 
     at = serializers.DateTimeField()
     subject = serializers.CharField(help_text="The workunit or result whose state changed.")
@@ -309,7 +312,9 @@ class TimelineShown(Shown):
     name = serializers.CharField()
     timeline = StepShown(many=True)
     reasons = serializers.ListField(child=serializers.CharField())
-    ledger_is_on = serializers.BooleanField(help_text="False: state changes are not recorded.")
+    ledger_is_on = serializers.BooleanField(
+        help_text="False if the project does not record state changes."
+    )
 
 
 def batch_state(batch: Batch) -> str:

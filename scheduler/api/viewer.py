@@ -1,4 +1,4 @@
-"""Determines whose rows a caller may see or change: their own, or all."""
+"""Determines whether a caller may see or change all rows or only their own rows."""
 
 from __future__ import annotations
 

@@ -56,11 +56,11 @@ class UnknownApp(LookupError):
 
 
 class UnknownPlatform(LookupError):
-    """BOINC's clients have no such platform. Hint: the message suggests a similar name."""
+    """BOINC's clients have no such platform. Hint: use the name in the message."""
 
 
 class VersionExists(ValueError):
-    """Clients may have this version with other files. Hint: use the number `free`."""
+    """The version exists with other files. Hint: use the number `free`."""
 
     def __init__(self, version: AppVersion, free: int) -> None:
         self.free = free
@@ -75,7 +75,7 @@ class BadSignature(ValueError):
 
 
 class SignatureMissing(BadSignature):
-    """A signature is missing, and the server does not sign. Hint: the message names the files."""
+    """A signature is missing, and the server does not sign. Hint: sign the files in the message."""
 
     def __init__(self, names: Sequence[str]) -> None:
         shown = ", ".join(names[:_MAX_LISTED]) + (", ..." if len(names) > _MAX_LISTED else "")
@@ -89,7 +89,7 @@ class SignatureMissing(BadSignature):
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A version, its physical file names, and whether this call created the version."""
+    """A version, the physical names of its files, and whether `publish` created the version."""
 
     version: AppVersion
     file_names: tuple[str, ...]
@@ -98,10 +98,10 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """The staged files of a package, in order, each with a signature (None if it is missing).
+    """The staged files of a package, in order, and their signatures.
 
-    `made_here` is True for each signature that this server created.  `api_version` is the version
-    of BOINC's API in the main program, or "".
+    A missing signature is None.  `made_here` is True for each signature that this server created.
+    `api_version` is the version of BOINC's API in the main program, or an empty string.
     """
 
     contents: Sequence[storage.Staged]
@@ -112,7 +112,7 @@ class Signed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The columns of a version except app and platform."""
+    """The columns of a version that the publisher sets, except app and platform."""
 
     version_num: int
     plan_class: str = ""
@@ -137,10 +137,14 @@ def publish(  # noqa: PLR0913  the four facts of a version, its files, and two f
 ) -> Published:
     """Publish one version of a native app for one platform.
 
-    `files` has the content of each file, or its path, by relative name.  Raises `BadPackage` (no
-    main program, names that leave the folder); `UnknownApp`, unless `create_app`; `UnknownPlatform`
-    for a platform that BOINC's clients do not have, unless `create_platform`; `VersionExists` if
-    the version has other files; `BadSignature` for a signature that does not verify.
+    `files` has the content of each file, or its path, by relative name.
+
+    Raises `BadPackage` if the files cannot be a version, for example without a main program.
+    Raises `UnknownApp` if the app does not exist and `create_app` is not set, and `UnknownPlatform`
+    if BOINC's clients do not have the platform and `create_platform` is not set.  Raises
+    `VersionExists` if the version exists with other files, `BadSignature` if a signature does not
+    verify, and `SignatureMissing` if a file has no signature.  Raises `signing.KeyMissing` if this
+    server signs but has no key.
     """
     package = unpack(files, main_program=main_program, executables=executables)
     with staged(package) as contents:
@@ -170,8 +174,8 @@ def publish_package(
 ) -> list[Published]:
     """Publish one package for several platforms, in the caller's transaction.
 
-    `signed` is the return value of `sign` for the package.  Raises the exceptions of `publish`, and
-    `SignatureMissing`.
+    `signed` is the return value of `sign` for the package.  Raises the exceptions of
+    `publish`.
     """
     _check_number(facts)
     platform_rows = _platforms(platforms, create=create_platform)
@@ -425,7 +429,11 @@ def sign(
 
 
 def find_app(name: str, *, create: bool = False, now: datetime) -> App:
-    """Return an app by name; with `create`, create a native app if needed; raises `UnknownApp`."""
+    """Return the app of this name.
+
+    If the app does not exist and `create` is set, a native app is created.  Otherwise, raises
+    `UnknownApp`.
+    """
     if create:
         check_app_name(name)
         defaults = {"user_friendly_name": name, "created_at": now}
@@ -479,7 +487,7 @@ def _described(package: Package) -> dict[str, object]:
 
 
 def _api_version(package: Package, contents: Sequence[storage.Staged]) -> str:
-    """Return the version of BOINC's API in the main program; empty for a launcher or a script."""
+    """Return the version of BOINC's API in the main program, or "" if it contains none."""
     if package.launched:
         return ""
     for file, item in zip(package.files, contents, strict=True):

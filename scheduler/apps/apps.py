@@ -78,9 +78,10 @@ def create(
 
 
 def change(app: App, *, now: datetime, **facts: Any) -> App:
-    """Change columns of an app; raises `BadApp`, for example for a new kind if it has versions.
+    """Change columns of an app; raises `BadApp` if a value is not valid.
 
-    A new success rule applies to results that are sent after the change.
+    The kind of an app that has versions cannot be changed.  A new success rule applies to
+    results that are sent after the change.
     """
     kind = facts.get("kind", app.kind)
     if kind != app.kind and app.versions.exists():
@@ -112,7 +113,7 @@ _AUDITED_VALUES = frozenset(
 
 
 def audit_details(app: App, names: Iterable[str]) -> dict[str, Any]:
-    """Return the details of a change for the audit log: columns, and the `_AUDITED_VALUES`."""
+    """Return the changed columns and the values of `_AUDITED_VALUES`, for the audit log."""
     changed = sorted(names)
     return {"changed": changed} | {
         name: getattr(app, name) for name in changed if name in _AUDITED_VALUES

@@ -37,7 +37,7 @@ MAX_PER_CALL = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The minimum time since a host's last contact, a key's revocation, an account's creation."""
+    """The minimum ages of the rows to delete."""
 
     zombie_after: timedelta = timedelta(days=180)
     key_after: timedelta = timedelta(days=180)
@@ -68,7 +68,7 @@ class Findings:
 
     @property
     def warnings(self) -> list[str]:
-        """One message with a hint for each kind of problem that was found."""
+        """A list of messages with a hint, one for each kind of problem."""
         sentences = []
         if self.old_launchers:
             sentences.append(

@@ -29,9 +29,9 @@ from scheduler.people import audit
 
 @dataclass(frozen=True, slots=True)
 class Rotated:
-    """The number of files signed by the new key, and the versions published under new numbers.
+    """The number of files that the new key signed, and the versions with new numbers.
 
-    `is_vouched_for` is whether an earlier key has signed the new key.
+    `is_vouched_for` is True if an earlier key has signed the new key.
     """
 
     signed: int

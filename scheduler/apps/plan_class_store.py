@@ -29,7 +29,7 @@ _RECENT = timedelta(days=30)
 
 
 class BadSpec(ValueError):
-    """The text is not a valid spec. Hint: the message shows each problem with its line number."""
+    """The text is not a valid spec. Hint: correct the lines in the message."""
 
 
 class UnknownPlanClass(LookupError):
@@ -56,19 +56,25 @@ class Written:
 
 @dataclass(slots=True)
 class Trial:
-    """The outcome of a test on hosts: by host id, the usage, or why the plan class does not fit."""
+    """The outcome of a test of a plan class on hosts.
+
+    By host id, `fit` contains the resource usage, and `unfit` the reason why the host is excluded.
+    """
 
     fit: dict[int, Usage] = field(default_factory=dict)
     unfit: dict[int, str] = field(default_factory=dict)
 
     @property
     def reasons(self) -> list[tuple[str, int]]:
-        """Pairs of a reason and the number of its hosts, the most frequent reason first."""
+        """Pairs of a reason and the number of hosts excluded for it, the largest number first."""
         return Counter(self.unfit.values()).most_common()
 
 
 def judge(name: str, text: str, *, source: str) -> tuple[plan_classes.PlanClass, dict[str, Any]]:
-    """Parse and validate a spec; raises `BadSpec` with a line ``source:line: text`` per problem."""
+    """Parse and validate a spec; return its plan class and the parsed JSON object.
+
+    Raises `BadSpec` with one line ``source:line: text`` for each problem.
+    """
     spec = _read(text, source)
     try:
         return plan_classes.parse(name, spec), spec
@@ -124,7 +130,7 @@ def users_of(name: str) -> tuple[str, ...]:
 
 
 def listing() -> list[tuple[str, Mapping[str, Any] | None, int]]:
-    """Return all plan classes: name, spec, number of app versions.
+    """Return the name, the spec and the number of app versions of each plan class.
 
     The spec is None for a name that app versions use but that is not defined.
     """
@@ -200,6 +206,6 @@ def _read(text: str, source: str) -> dict[str, Any]:
 
 
 def _line_of(key: str, text: str) -> int:
-    """Return the number of the last line with a key; 1 for an empty or missing key."""
+    """Return the number of the last line with a key, or 1 if the key is empty or missing."""
     places = [match.start() for match in re.finditer(rf"{re.escape(json.dumps(key))}\s*:", text)]
     return text.count("\n", 0, places[-1]) + 1 if key and places else 1

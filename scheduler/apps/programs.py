@@ -43,7 +43,7 @@ _MAX_PLAN_CLASS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order(Facts):
-    """A version to publish; if `platforms` is empty, they depend on the app's kind."""
+    """A version to publish; if `platforms` is empty, the app's kind determines the platforms."""
 
     platforms: Sequence[str] = ()
     main_program: str | None = None
@@ -64,7 +64,7 @@ class Outcome:
 
     @property
     def created(self) -> bool:
-        """Whether any of the versions was created by this call."""
+        """Whether `publish` created at least one of the versions."""
         return any(version.created for version in self.published)
 
     @property
@@ -77,7 +77,7 @@ Write = Callable[[], Outcome]
 
 
 def publish(app: App, order: Order, source: storage.Source | None, *, now: datetime) -> Outcome:
-    """Publish a version of an app for all platforms of the order, or for none on an error.
+    """Publish a version of an app for all platforms of the order; an error publishes none.
 
     `source` has the files of a native app or of a script; it is None for commands and containers,
     whose order names an image.  Raises `BadPackage` if the order does not fit the app's kind, and
@@ -96,10 +96,11 @@ def prepared(
     holder: Account | None,
     now: datetime,
 ) -> Iterator[Write]:
-    """Pack and hash the files of a version; yield a `Write` function that writes all rows or none.
+    """Pack and hash the files of a version; yield a `Write` function for the rows.
 
-    With a `holder`, the files are stored now and held for this account inside the block; the
-    function then writes only rows of the catalog, in the caller's transaction.
+    The function writes all rows or none.  If `holder` is set, the files are stored before the block
+    and held for this account inside it; the function then writes only rows of the catalog, in the
+    caller's transaction.
     """
     check(app, order, source)
     platforms, facts = platforms_of(app, order), _facts(app, order)

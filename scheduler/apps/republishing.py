@@ -48,7 +48,11 @@ class Renewal:
 
 
 def current_versions(apps: Iterable[str] = ()) -> list[AppVersion]:
-    """Return the versions that are not deprecated, with their files; empty `apps` means all."""
+    """Return the current versions of the named apps, or of all apps if `apps` is empty.
+
+    A version is current if neither the version nor its app is deprecated.  The files of the
+    versions are prefetched.
+    """
     versions = AppVersion.objects.filter(deprecated=False, app__deprecated=False)
     if names := list(apps):
         versions = versions.filter(app__name__in=names)

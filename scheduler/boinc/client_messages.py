@@ -1,4 +1,7 @@
-"""Messages and delays in replies to clients, in BOINC's wording where possible."""
+"""Builds the messages and delays in scheduler replies.
+
+Where BOINC has a message for the case, its wording is used.
+"""
 
 from __future__ import annotations
 
@@ -47,10 +50,10 @@ def _is_unsupported(work: Work, catalog: Catalog) -> bool:
 def delay(work: Work, catalog: Catalog, *, host: HostFacts, is_barred: bool) -> dict[str, object]:
     """Return `request_delay` in seconds as a field of the reply.
 
-    The delay is a day for a barred computer, or one that no app version supports (PROTOCOL 2.6).
-    It is 2 seconds if `work.retry_soon` is set.  If the project has no app version at all, it is
-    ten minutes, because the first version may be published soon.  Otherwise the dict is empty, and
-    the project's delay applies.
+    The delay is a day if the computer is barred or no app version supports it (PROTOCOL 2.6).  It
+    is 2 seconds if `work.retry_soon` is set.  It is ten minutes if the project has no app version,
+    because the first version may be published soon.  In all other cases the returned dict is empty,
+    and the client uses the project's usual delay.
     """
     if is_barred:
         return {"request_delay": DAY}

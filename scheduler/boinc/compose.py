@@ -48,7 +48,11 @@ def project_part(config: ProjectConfig) -> dict[str, object]:
 def refusal(
     config: ProjectConfig, text: str, *, delay: float, down: bool = False
 ) -> messages.SchedulerReply:
-    """Return a reply without work; `text` is the reason, `delay` is in seconds."""
+    """Return a reply without work.
+
+    `text` is the reason, which the client shows as a notice.  `delay` is the time in seconds until
+    the client's next request.  If `down` is set, the reply reports that the project is down.
+    """
     fields: dict[str, Any] = project_part(config) | {"request_delay": delay}
     return messages.SchedulerReply(
         **fields,
@@ -60,8 +64,8 @@ def refusal(
 def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
     """Return the fields that describe the account and the host.
 
-    The account's computing preferences are included if they are newer than all
-    `prefs_mod_times`, the times of the client's preferences.
+    The reply contains the account's computing preferences if they are newer than all
+    `prefs_mod_times`, which are the times of the client's preferences.
     """
     part: dict[str, object] = {
         "userid": caller.account_id,
@@ -100,7 +104,7 @@ def holdings_part(holdings: Holdings) -> dict[str, object]:
 
 
 def trickles(pending: Iterable[PendingTrickle]) -> tuple[messages.TrickleDown, ...]:
-    """Return the trickle-down messages for running results."""
+    """Convert pending trickles to the trickle-down messages of a reply."""
     return tuple(
         messages.TrickleDown(result_name=trickle.result_name, time=trickle.time, text=trickle.text)
         for trickle in pending
@@ -244,10 +248,11 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
 
 
 def _fpops_scale(result: AssignedResult, version: Version) -> float:
-    """Return the factor for a workunit's operation counts: 1 except for volunteers' own programs.
+    """Return the factor for a workunit's operation counts, which is 1 for published versions.
 
-    The client divides these counts by the speed in `app_info.xml` to estimate and limit the running
-    time, and the server cannot send it another speed.
+    It can differ from 1 for volunteers' own programs.  Their client divides these counts by the
+    speed in `app_info.xml` to estimate and limit the running time, and the server cannot send it
+    another speed.
     """
     own_flops = version.facts.projected_flops
     return own_flops / result.flops if version.is_own and own_flops and result.flops > 0 else 1.0

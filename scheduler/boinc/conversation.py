@@ -63,8 +63,8 @@ class Exchange:
     """The RPC of a recognized host; `place` is the position of the call in the batch.
 
     `reported` contains the host's reports; results of other accounts are treated as unknown.
-    `barred` is the reason why the host may not get work, or empty.  Reports of a barred host are
-    still accepted.
+    `barred` is the reason why the host must not get work.  It is an empty string if the host may
+    get work.  Reports of a barred host are still accepted.
     """
 
     place: int
@@ -80,8 +80,8 @@ class Exchange:
 class _Batch:
     """Data shared by all exchanges of a batch.
 
-    `end` is the notice that the project has ended, or empty.  After the end of a project, reports
-    are still accepted.
+    `end` is the notice that the project has ended, or an empty string.  After the end of a project,
+    reports are still accepted.
     """
 
     config: ProjectConfig

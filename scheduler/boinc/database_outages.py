@@ -1,7 +1,7 @@
-"""A watchdog that detects an unreachable database, and a log of outages.
+"""Detects an unreachable database, and logs when an outage begins and ends.
 
-A stopped server refuses connections at once.  A frozen server, or one behind a broken network link,
-sends nothing, and a query to it blocks forever.  If a thread has waited for more than
+A stopped server refuses connections at once.  A frozen server, or a server behind a broken network
+link, sends nothing, and a query to it blocks forever.  If a thread has waited for more than
 `TIMEOUT_SECONDS`, the watchdog opens a new connection.  If that succeeds, the server is only slow,
 and the threads keep waiting.  If it fails, the watchdog shuts down the connections of all waiting
 threads, and further requests are refused at once until a new connection succeeds.
@@ -78,7 +78,7 @@ class DatabaseWatchdog:
             os.close(descriptor)
 
     def cause_of(self, error: Exception) -> Exception:
-        """Return the error to report: `OperationalError` during an outage, else `error`."""
+        """Return an `OperationalError` during an outage, or else `error`."""
         return OperationalError(UNREACHABLE) if self.is_unreachable else error
 
     def check(self) -> None:
@@ -130,7 +130,7 @@ class OutageLog:
         log.error("database_unreachable", extra={"error": " ".join(str(error).split())})
 
     def end(self) -> None:
-        """Log the end and the duration of the current outage, if any."""
+        """Log the end and the duration of the current outage, if there is one."""
         if self._since is None:  # no lock is needed if there is no outage
             return
         with self._lock:

@@ -56,7 +56,10 @@ def download_app(environ: WSGIEnvironment, start_response: StartResponse) -> Ite
 
 
 def _name_of(path: str) -> str:
-    """Return the file name of a path; raises LookupError if the folder is not that of the name."""
+    """Return the file name of a path.
+
+    Raises LookupError if a file of this name belongs in another folder.
+    """
     _, fan, name = ("//" + path.encode("latin-1").decode()).rsplit("/", 2)
     storage.check_name(name)
     if fan != storage.fan_out(name):
@@ -97,10 +100,10 @@ def _serve(
 def _wanted_range(
     environ: WSGIEnvironment, headers: list[tuple[str, str]], size: int
 ) -> range | None:
-    """Return the requested range: empty if it cannot be satisfied, None for the whole file.
+    """Return the byte range to send, or None to send the whole file.
 
-    The whole file is also sent if the header cannot be parsed or names several ranges, or if the
-    file has changed (If-Range).
+    The range is empty if the requested range cannot be satisfied.  The whole file is also sent if
+    the header cannot be parsed or contains several ranges, or if the file has changed (If-Range).
     """
     match = _RANGE.fullmatch(environ.get("HTTP_RANGE", ""))
     condition = environ.get("HTTP_IF_RANGE")

@@ -167,7 +167,7 @@ def _body(length: str, read: Callable[[int], bytes], *, max_bytes: int) -> bytea
 
 
 def _chunks(nbytes: int, read: Callable[[int], bytes]) -> Iterator[bytes]:
-    """Yield up to `nbytes` bytes in chunks; fewer if the client ends the body earlier."""
+    """Yield up to `nbytes` bytes in chunks, or less if the client ends the body earlier."""
     while nbytes > 0 and (chunk := read(min(nbytes, _CHUNK_BYTES))):
         yield chunk
         nbytes -= len(chunk)

@@ -25,10 +25,11 @@ CONTENT_TYPE: Final = ("Content-Type", "application/octet-stream")
 def serve_from_store(
     environ: WSGIEnvironment, start_response: StartResponse, name: str
 ) -> Iterable[bytes]:
-    """Serve a file that is not on disk; 404 if no store is configured.
+    """Serve a file from the object store.
 
-    Clients keep the server's own URL, which is permanent.  The signed URL expires, so a new one is
-    made for each request (docs/decisions/0021).
+    The status is 404 if no store is configured or the store reports that the file does not exist,
+    and 503 if the store cannot be reached.  Clients keep the server's own URL, which is permanent.
+    The signed URL expires, so a new URL is signed for each request (docs/decisions/0021).
     """
     try:
         store = storage.store()

@@ -79,7 +79,7 @@ def description(request: messages.SchedulerRequest, ip_addr: str) -> HostDescrip
 
 
 def _capabilities(request: messages.SchedulerRequest) -> dict[str, Any]:
-    """Return GPUs, VirtualBox, Docker and WSL for display; empty values are left out."""
+    """Return the host's GPUs, VirtualBox, Docker and WSL for display, without empty values."""
     info = request.host_info
     parts: dict[str, Any] = {
         "gpus": [_gpu(coproc).as_json() for coproc in request.coprocs],
@@ -139,7 +139,10 @@ def _gpu(coproc: messages.Coproc) -> Gpu:
 
 
 def _opencl_version(text: str) -> int:
-    """Return 100 * major + minor: 102 for ``OpenCL 1.2 CUDA``; 0 if the text has no version."""
+    """Return an OpenCL version as 100 * major + minor, or 0 if the text has no version.
+
+    For example, the version is 102 for ``OpenCL 1.2 CUDA``.
+    """
     match = _VERSION.search(text)
     return 100 * int(match[1]) + int(match[2]) if match else 0
 
@@ -248,7 +251,10 @@ def work_requests(request: messages.SchedulerRequest, taste: Taste) -> tuple[Wor
 
 
 def queued_seconds(request: messages.SchedulerRequest) -> dict[str, float]:
-    """Return the seconds until a device becomes idle, by kind of device ("" for CPUs)."""
+    """Return, for each kind of device, the seconds until a device becomes idle.
+
+    The key for CPUs is an empty string.
+    """
     queued = {
         _GPU_KINDS.get(coproc.type, coproc.type): max(0.0, coproc.estimated_delay)
         for coproc in request.coprocs
@@ -271,7 +277,7 @@ def platforms(request: messages.SchedulerRequest) -> tuple[str, ...]:
 
 
 def own_versions(request: messages.SchedulerRequest) -> tuple[OwnVersion, ...]:
-    """Return the app versions of the volunteer's `app_info.xml`; empty if there is no such file."""
+    """Return the app versions in the volunteer's `app_info.xml`, if there is such a file."""
     if not request.is_anonymous:
         return ()
     return tuple(_own_version(version) for version in request.app_versions if version.app_name)
@@ -346,9 +352,10 @@ def trickles(request: messages.SchedulerRequest) -> tuple[ReceivedTrickle, ...]:
 
 
 def new_cpid(request: messages.SchedulerRequest, caller: Caller) -> str | None:
-    """Return the client's cross-project id if it is to be stored, else None.
+    """Return the client's cross-project id if it must be stored, else None.
 
-    It is stored if it is valid, differs from the account's id, and the request has a strong key.
+    The id is stored if it is valid, differs from the account's id, and the request has a strong
+    key.
     """
     sent = request.cross_project_id
     if caller.is_strong and sent != caller.cross_project_id and _CPID.fullmatch(sent):
@@ -386,14 +393,19 @@ def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> b
 
 
 class CodeSignKey(NamedTuple):
-    """The code-signing key to send, and its signature by the client's older key; None: not sent."""
+    """A code-signing key to send, and its signature by the client's older key.
+
+    A field that is None is not sent.
+    """
 
     text: str | None = None
     signature: str | None = None
 
 
 def code_sign_key(request: messages.SchedulerRequest) -> CodeSignKey | None:
-    """Return the code-signing key to send; None if this project never used the client's key.
+    """Return the code-signing key to send, or None if the client has an unknown key.
+
+    A key is unknown if this project never used it.
 
     A client without a key gets the current key without a signature.  A client with an older key
     gets the current key, signed with the older one (PROTOCOL 4.4, trap 14).  A client with the

@@ -44,7 +44,7 @@ _size_queries = SizeQueries()
 
 
 def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
-    """Receive an upload, or return the size of a partial one (PROTOCOL 3.2, 3.3)."""
+    """Receive an upload, or return the size of a partial upload (PROTOCOL 3.2, 3.3)."""
     if environ["REQUEST_METHOD"] != "POST":
         return refuse(environ, start_response, "405 Method Not Allowed", ("Allow", "POST"))
     body = _Body(environ)
@@ -61,7 +61,7 @@ def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Itera
 
 
 class _Body:
-    """The body of a request; `remaining` is the number of bytes that were not read yet."""
+    """The body of a request; `remaining` is the number of bytes that have not been read yet."""
 
     __slots__ = ("_input", "remaining")
 
@@ -71,7 +71,10 @@ class _Body:
         self.remaining = int(length) if length.isdecimal() else 0
 
     def read(self, limit: int) -> bytes:
-        """Return up to ``limit`` bytes; b"" at the end or if the client has disconnected."""
+        """Return up to ``limit`` bytes.
+
+        Returns b"" at the end of the body, or if the client has disconnected.
+        """
         size = min(limit, self.remaining)
         if size <= 0:
             return b""
@@ -129,8 +132,8 @@ def _size(name: str) -> UploadReply:
 def _check(request: UploadRequest) -> UploadReply | None:
     """Check an upload's name, grant and size before its body is read.
 
-    Returns a refusal if the grant's key is unknown or revoked, None if the upload may begin.
-    Raises `BadFileName` and `BadUpload`.
+    Returns None if the upload may begin, or a temporary refusal if the grant's key is unknown or
+    revoked.  Raises `BadFileName` or `BadUpload` if the upload must be refused permanently.
     """
     storage.check_name(request.name)
     if request.grant is None:
@@ -205,7 +208,7 @@ def _append(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
 
 
 def _stream(upload: Upload, expected: int, first: bytes, body: _Body) -> bool:
-    """Write ``expected`` bytes from `first` and the body; return whether all were received."""
+    """Write ``expected`` bytes from `first` and the body; return whether all bytes arrived."""
     chunk = first[: max(0, expected)] or body.read(min(_CHUNK, expected))
     while chunk:
         upload.write(chunk)

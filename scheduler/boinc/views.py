@@ -116,9 +116,9 @@ def create_account(params: QueryDict, address: str, now: datetime) -> bytes:
 
 @_web_rpc
 def login_token_lookup(params: QueryDict, address: str, now: datetime) -> bytes:
-    """Refuse a log-in token of BOINC's installer (PROTOCOL 1.4); this server issues no tokens.
+    """Refuse every log-in token of BOINC's installer (PROTOCOL 1.4).
 
-    The reply does not reveal whether the account exists.
+    This server issues no such tokens.  The reply does not reveal whether the account exists.
     """
     accounts.look_up_login_token(user_id=params.get("user_id", ""), address=address, now=now)
 

@@ -75,7 +75,7 @@ def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
 
 
 def _priority(job: JobElement, batch: BatchElement) -> int | None:
-    """Return the priority of the job, else of the batch.
+    """Return the priority of the job, or else the priority of the batch.
 
     Returns None if the request contains no priority, or `allocation_priority`.  In this case, the
     submitters' shares determine the priority.

@@ -1,4 +1,7 @@
-"""The files and numbers of a workunit in BOINC's templates [pure]."""
+"""The files and numbers of a workunit in BOINC's templates.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 

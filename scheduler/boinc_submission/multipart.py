@@ -25,7 +25,7 @@ _FORM_BYTES: Final = 1 << 16
 
 
 class BadForm(ValueError):
-    """A form cannot be read. Hint: the message describes the form to send."""
+    """A form cannot be read. Hint: send the form in the message."""
 
 
 class Form:
@@ -68,7 +68,7 @@ def spool(http: HttpRequest, file: IO[bytes], *, max_bytes: int) -> None:
 
 
 def content_length(http: HttpRequest) -> int:
-    """Return the request's Content-Length; 0 if it is missing or invalid."""
+    """Return the request's Content-Length, or 0 if it is missing or invalid."""
     length = str(http.META.get("CONTENT_LENGTH") or "0")
     return int(length) if length.isascii() and length.isdecimal() else 0
 
@@ -97,7 +97,7 @@ def _all(source: IO[bytes], max_bytes: int) -> bytes:
 
 
 def _field(body: bytes) -> bytes | None:
-    """Return the field `request` of a urlencoded form, or None."""
+    """Return the field `request` of a urlencoded form, or None if the form lacks it."""
     prefix = f"{_FIELD}=".encode()
     start = 0
     while start <= len(body):
@@ -110,10 +110,10 @@ def _field(body: bytes) -> bytes | None:
 
 
 def _unquoted(body: bytes, start: int, end: int) -> bytes:
-    """Return a part of a urlencoded form decoded.
+    """Return the decoded bytes of a part of a urlencoded form.
 
-    It is decoded in chunks to limit memory, because `unquote_to_bytes` splits its input at each
-    escape.
+    The part is decoded in chunks to limit memory, because `unquote_to_bytes` splits its input at
+    each escape.
     """
     decoded = bytearray()
     while start < end:

@@ -37,7 +37,7 @@ _NOT_YOURS: Final = (
 
 
 class _NoOutput(LookupError):
-    """An output cannot be sent; the text is the reason."""
+    """An output cannot be sent; the exception's text is the reason."""
 
 
 @require_safe

@@ -62,7 +62,7 @@ def workunit(workunit_id: int, *, key_hash: str) -> Owned[Workunit] | None:
 
 
 def output(result_id: int, position: int) -> ResultFile | None:
-    """Return the output of a result at this position, or None."""
+    """Return the output of a result at this position, or None if there is no such output."""
     return ResultFile.objects.filter(result_id=result_id, position=position).first()
 
 

@@ -44,7 +44,7 @@ _MAX_NAME = 250
 
 
 class RemoteRefused(ValueError):
-    """A submission is refused, with BOINC's message. Hint: the message names what to change."""
+    """A submission is refused, with BOINC's message. Hint: see the message."""
 
     def __init__(self, message: str, error_num: int = ERR_GENERIC) -> None:
         self.error_num = error_num
@@ -175,7 +175,7 @@ def retire_batch(batch: Batch, *, now: datetime) -> None:
 
 
 def abort_workunits(account: Account, names: Sequence[str], *, now: datetime) -> None:
-    """Abort workunits of an account's batches, all or none; raises `RemoteRefused`."""
+    """Abort the workunits of these names; raises `RemoteRefused`, and then aborts none."""
     own_ids = dict(
         Workunit.objects.filter(name__in=set(names), batch__submitter=account).values_list(
             "name", "pk"

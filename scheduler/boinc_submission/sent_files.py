@@ -43,9 +43,9 @@ class FileChanged(ValueError):
 
 
 def until(*, delete_at: datetime | None, batch: Batch | None, now: datetime) -> datetime:
-    """Return the time until which to hold a file: `delete_at` or the expiry of the batch.
+    """Return the time until which a file is held: `delete_at` or the expiry of the batch.
 
-    It is at least `file_hold` from now.
+    The time is at least `file_hold` from now.
     """
     earliest = now + settings.PROJECT.file_hold
     if batch is not None and delete_at is None:

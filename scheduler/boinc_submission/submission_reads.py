@@ -41,7 +41,7 @@ class RemoteBatch:
 
     @property
     def fraction_done(self) -> float:
-        """The share of workunits that are done or failed; 0 for an empty batch."""
+        """The share of workunits that are done or failed, which is 0 for an empty batch."""
         return (self.done + self.failed) / self.total if self.total else 0.0
 
     @property
@@ -117,14 +117,14 @@ def workunits_of(batch_id: int, *, since: datetime | None = None) -> list[Remote
 
 
 def find_batch(account: Account, *, batch_id: int = 0, name: str = "") -> Batch | None:
-    """Return a batch of an account, by number or by name, or None."""
+    """Return the batch of an account with this number or name, or None."""
     rows = Batch.objects.filter(submitter=account)
     rows = rows.filter(pk=batch_id) if batch_id else rows.filter(name=name)
     return rows.select_related("app").first()
 
 
 def find_workunit(account: Account, *, workunit_id: int = 0, name: str = "") -> Workunit | None:
-    """Return a workunit of an account's batches, by number or by name, or None."""
+    """Return the workunit of an account's batches with this number or name, or None."""
     rows = Workunit.objects.filter(batch__submitter=account)
     rows = rows.filter(pk=workunit_id) if workunit_id else rows.filter(name=name)
     return rows.select_related("app").first()
@@ -136,7 +136,7 @@ def results_of(workunit: Workunit) -> list[Result]:
 
 
 def final_result(workunit: Workunit) -> Result | None:
-    """Return the canonical result, else the last result that ran, else None."""
+    """Return the canonical result, or else the last result that ran, or None if none ran."""
     results = workunit.results.order_by("-id")
     if workunit.canonical_result_id is not None:
         return results.filter(pk=workunit.canonical_result_id).first()

@@ -143,12 +143,12 @@ def names(drafts: Iterable[Templated]) -> set[str]:
 
 
 def number(text: str, name: str) -> float:
-    """Return a number of an input template, 0 if it is missing; raises `BadTemplate`."""
+    """Return a number of an input template, or 0 if it is missing; raises `BadTemplate`."""
     return _input(text).numbers.get(name, 0.0)
 
 
 def remotes(drafts: Iterable[Templated]) -> dict[str, RemoteFile]:
-    """Return the remote files of the workunits by `key_of`."""
+    """Return the remote files of the workunits, by the key that `key_of` returns."""
     return {
         key_of(each.remote): each.remote
         for draft in drafts

@@ -1,1 +1,1 @@
-"""Credit: the amount for a valid result, and the sums of granted credit."""
+"""Computes the credit of valid results, and corrects credit totals."""

@@ -1,10 +1,10 @@
-"""Compares every sum of credit with its entries, and corrects it.
+"""Compares credit totals with the sums of their entries, and corrects the totals.
 
-Sums are written together with their entries, so that a difference means that the tables were
-changed by hand, or partly restored.  The owners of sums (hosts, accounts, teams, apps) are
-processed in batches, in ascending id.  To compare, a batch is read in one snapshot.  To correct,
-its owners are locked first, and the entries are read by the next statement.  So a concurrent grant
-is included in both the sum and the entries, or in neither.
+A total is written together with its entries, so a difference means that the tables were changed by
+hand or partly restored.  The owners of totals (hosts, accounts, teams, apps) are processed in
+batches, in ascending id.  A comparison reads each batch in one snapshot.  A correction first locks
+the owners of the batch, and then reads the entries.  Therefore, a concurrent grant is included in
+both the total and the entries, or in neither.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Progress = Callable[[int], None]
 
 
 class UnknownApp(LookupError):
-    """No app has this name.  Hint: the admin lists them."""
+    """No app has this name.  Hint: the admin lists the apps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A stored sum (`kept`) that differs from the total of its entries (`entered`)."""
+    """A stored total (`kept`) that differs from the sum of its entries (`entered`)."""
 
     kind: str
     name: str
@@ -46,21 +46,26 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The sums to compare: all sums, or the sums of one app."""
+    """The totals to process: the totals of one app, or all totals if `app_id` is None."""
 
     app_id: int | None = None
 
     @classmethod
     def of_app(cls, name: str) -> Scope:
-        """Return the scope of one app; raises `UnknownApp`."""
+        """Return the scope of the app with this name; raise `UnknownApp` if no app has it."""
         if app := App.objects.filter(name=name).only("pk").first():
             return cls(app.pk)
-        raise UnknownApp(f"There is no app {name!r}. Hint: the admin lists them.")
+        raise UnknownApp(f"There is no app {name!r}. Hint: the admin lists the apps.")
 
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """One kind of sum: the key columns of the entries, its owners, and where it is stored."""
+    """A kind of credit total, such as the totals of hosts.
+
+    `key` names the columns of an entry that identify its total.  The rows of `owners` are locked
+    for a correction.  `table` stores the totals; `columns` names its columns for the total, the
+    recent average and the time of the average.
+    """
 
     name: str
     key: tuple[str, ...]
@@ -91,12 +96,15 @@ def _kinds(scope: Scope) -> tuple[_Kind, ...]:
 
 
 def owners(scope: Scope) -> int:
-    """Return the number of owners to check; an owner counts once for each kind of sum."""
+    """Return the number of owners to check; an owner counts once for each kind of total."""
     return sum(_owners(kind, scope).count() for kind in _kinds(scope))
 
 
 def compare(scope: Scope, *, progress: Progress) -> Iterator[Difference]:
-    """Yield every sum that differs from its entries; nothing is changed."""
+    """Yield every total that differs from the sum of its entries, without changing it.
+
+    `progress` is called after each batch with its number of owners.
+    """
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
             with one_snapshot():
@@ -106,10 +114,11 @@ def compare(scope: Scope, *, progress: Progress) -> Iterator[Difference]:
 
 
 def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iterator[Difference]:
-    """Correct every sum that differs, and its recent average; yield the differences.
+    """Correct every total that differs from its entries; yield the differences.
 
-    With `averages`, the recent averages of all owners are recomputed, otherwise only the averages
-    of owners with a difference.
+    The recent average of a corrected total is recomputed.  With `averages`, the recent average of
+    every total that has entries is recomputed.  `progress` is called after each batch with its
+    number of owners.
     """
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
@@ -179,10 +188,11 @@ def _write(kind: _Kind, key: Key, values: dict[str, Any]) -> None:
 
 
 def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None) -> None:
-    """Recompute recent averages, entry by entry in the order of the grants.
+    """Recompute recent averages from the entries, in the order of the grants.
 
-    Grants with the same time come from one pass, which added them in one step; so does this
-    function.
+    `keys` are the keys of the totals to process; None means every total that has entries.  Grants
+    with the same time come from one pass, which added them in one step.  Therefore, this function
+    adds them in one step as well.
     """
     grants = (
         _entries(kind, scope, ids)
@@ -207,9 +217,9 @@ def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None
 
 
 def _first_work(kind: _Kind, key: Key, granted_at: datetime) -> datetime:
-    """Return when the result of an owner's first grant was sent.
+    """Return the time at which the result of an owner's first grant was sent.
 
-    If the result is purged, return a time `ASSUMED_FIRST_WORK` before the grant.
+    If the result is purged, return the time `ASSUMED_FIRST_WORK` before the grant.
     """
     first = CreditEntry.objects.filter(
         **dict(zip(kind.key, key, strict=True)), granted_at=granted_at

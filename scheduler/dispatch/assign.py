@@ -93,11 +93,12 @@ def assign_work(
     config: ProjectConfig,
     now: datetime,
 ) -> list[Work]:
-    """Resend each host its lost results, else assign new ones; return one `Work` per request.
+    """Resend lost results to each host, or else assign new results; return a `Work` per request.
 
     Runs inside the transaction of a batch of RPCs, after their reports are processed.  The number
-    of statements does not depend on the number of hosts and results.  Only contention, misfits and
-    rare kinds of work cause further scans, a bounded number of times.
+    of statements does not depend on the number of hosts and results.  Further
+    scans occur only under contention, after misfits and for rare kinds of work; their number is
+    limited.
     """
     works = [Work(asked_for_work=host_request.anything) for host_request in host_requests]
     searches = []
@@ -179,7 +180,7 @@ def _settle_lost(work: Work, host_request: HostRequest, *, now: datetime) -> Non
 def _new_deadlines(
     results: Iterable[HeldResult], work: Work, host_request: HostRequest, *, now: datetime
 ) -> dict[int, datetime]:
-    """Return the new deadlines of lost results by id, without results that would miss them.
+    """Return the new deadline of each lost result by id; results that would miss it are omitted.
 
     Each result adds to the queue of its device, as new work does.
     """
@@ -208,7 +209,7 @@ def _new_deadlines(
 def _search(
     work: Work, host_request: HostRequest, config: ProjectConfig, *, now: datetime
 ) -> Search | None:
-    """Return the search for a host; None if no new work is possible."""
+    """Return the search for a host, or None if no new work is possible."""
     host = host_request.host
     facts = {version_id: version.facts for version_id, version in work.versions.items()}
     headroom = host_limits.headroom_for(host, config, apps=work.apps.values(), versions=facts)

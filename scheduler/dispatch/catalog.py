@@ -46,7 +46,7 @@ Records = Mapping[tuple[int, int], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Catalog:
-    """All apps by id, the current apps by id, versions by platform, and files by version id.
+    """The apps and current apps by id, the versions by platform, the files by version id.
 
     The versions of a platform are sorted newest first.
     """
@@ -263,7 +263,7 @@ def _measured(row: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _usage(row: Mapping[str, Any], machine: Machine) -> tuple[Usage, str]:
-    """Return the resources that a version uses, and the reason why it cannot run ("" if it can)."""
+    """Return the resources that a version uses, and the reason why it cannot run (else "")."""
     name = row["plan_class"]
     unplanned = Usage(avg_ncpus=row["avg_ncpus"], peak_flops=0.0, projected_flops=0.0)
     if not name:
@@ -286,7 +286,7 @@ def _never_fits(row: Mapping[str, Any], machine: Machine) -> bool:
 
 @lru_cache(maxsize=256)
 def _plan_class(name: str, spec: str) -> plan_classes.PlanClass | None:
-    """Return the plan class of a spec; None if the spec is not valid."""
+    """Return the plan class of a spec, or None if the spec is not valid."""
     try:
         return plan_classes.parse(name, loads(spec))
     except BadPlanClass:

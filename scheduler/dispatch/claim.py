@@ -21,7 +21,7 @@ MAX_SPARE_WORKUNITS = 48
 def claim(
     searches: Sequence[Search], *, apps: Mapping[int, AppFacts], now: datetime
 ) -> frozenset[int]:
-    """Assign each host its chosen results, or spare ones if the chosen results are locked.
+    """Assign each host its chosen results, or spare results if those are locked.
 
     Returns the ids of the workunits that are no longer available: locked by other transactions, or
     claimed by this call.

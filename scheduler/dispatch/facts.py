@@ -1,4 +1,7 @@
-"""Facts about hosts, their work requests, and the work for them [pure]."""
+"""Facts about hosts, their work requests, and the work for them.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -169,7 +172,7 @@ class VersionFacts:
 
     `device` is empty for a version that uses CPUs only.  `et_*` are seconds per estimated
     operation, `pfc_*` peak operations per estimated operation.  `unfit` is the reason why the plan
-    class excludes this host, empty if it does not.
+    class excludes this host, or an empty string.
     """
 
     id: int
@@ -400,11 +403,11 @@ class Work:
 
     @property
     def sent(self) -> list[AssignedResult]:
-        """All results in the reply, resent ones first."""
+        """All results in the reply; resent results come first."""
         return [*self.resent, *self.assigned]
 
     def primary_reason(self) -> str:
-        """Return the sentence of the most frequent refusal; empty if nothing was refused."""
+        """Return the sentence of the most frequent refusal, or "" if there was no refusal."""
         if not self.refused:
             return ""
         reason, _count = self.refused.most_common(1)[0]

@@ -17,7 +17,7 @@ from scheduler.models import AppVersion, Platform
 
 
 def with_rows(catalog: Catalog, own: Sequence[OwnVersion], *, now: datetime) -> Catalog:
-    """Insert the missing rows for the apps and devices of these versions; return the catalog.
+    """Insert the missing rows for the apps and devices of `own`; return the updated catalog.
 
     Statements run only at the first use of an app on a device.  Call this before the transaction
     locks a workunit, so that two transactions that insert the same row cannot deadlock.

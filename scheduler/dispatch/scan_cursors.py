@@ -31,7 +31,7 @@ class HostScanCursors:
         self._cursors: dict[int, tuple[datetime, Cursors]] = {}
 
     def of(self, host_id: int, *, now: datetime) -> Cursors:
-        """Return the cursors at which a host's scan begins, by stream; {} after `LIFETIME`.
+        """Return the cursors at which a host's scan begins, by stream, or {} after `LIFETIME`.
 
         A stream without a cursor is scanned from its head.
         """
@@ -74,7 +74,7 @@ class LowWaterMarks:
         self._marks: dict[StreamKey, _StreamMark] = {}
 
     def of(self, stream: StreamKey, *, now: datetime) -> Cursor:
-        """Return the cursor at which to begin a scan of a stream; `BEFORE_ALL` for a full scan."""
+        """Return the cursor at which a scan of a stream begins; a full scan has `BEFORE_ALL`."""
         mark = self._marks.get(stream)
         if mark is None or mark.sent < self.MIN_SENT or mark.is_full_read_due(now.timestamp()):
             return BEFORE_ALL

@@ -106,7 +106,7 @@ class Search:
 
     @property
     def chosen(self) -> Iterable[Assignment]:
-        """The assignments that meet the host's requests, without spare ones."""
+        """The assignments that meet the host's requests, without spare assignments."""
         for request in self.work_requests:
             yield from self.feasible.get(request.device, ())[: self.needed(request)]
 
@@ -124,7 +124,7 @@ class Search:
 
     @property
     def expected_count(self) -> int:
-        """The estimated number of results that meet the requests, at most the headroom."""
+        """The estimated number of results that meet the requests, limited by the headroom."""
         return min(
             self.headroom.total,
             sum(int(request.seconds / ASSUMED_RESULT_SECONDS) for request in self.work_requests),
@@ -151,7 +151,7 @@ def streams_for(
 
 
 def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
-    """Return the ids of workunits with unsent results that use input files of this host.
+    """Return the ids of workunits with unsent results that use sticky files of this host.
 
     Only workunits of apps with locality scheduling are returned, at most `MAX_NEAR_WORKUNITS`.
     """
@@ -305,7 +305,11 @@ def _add(search: Search, stream: StreamKey | None, candidates: Mapping[int, Cand
 def _judge(
     search: Search, chosen: Chosen, *, together: bool, config: ProjectConfig, now: datetime
 ) -> None:
-    """Judge the candidates not chosen for other hosts: one page per stream first, then all."""
+    """Judge the candidates that are not chosen for other hosts.
+
+    One page of each stream is judged first.  If the host then has not enough results, all
+    candidates are judged again.
+    """
     apps = search.work.apps
     rules = Rules(
         apps=apps,

@@ -1,1 +1,1 @@
-"""Downloadable files: rows, holds, sticky files, deletion, fetching."""
+"""Manages downloadable files, holds and sticky files, and fetches from URLs."""

@@ -1,4 +1,4 @@
-"""Deletes files that are no longer needed: antique uploads, orphaned downloads.
+"""Deletes antique uploads and orphaned downloads, which are no longer needed.
 
 Let X be the time at which the oldest unassimilated workunit was submitted.  An upload from before X
 is for a workunit that is assimilated or purged, so it is not needed, unless it belongs to a result
@@ -27,12 +27,12 @@ ORPHAN_AGE: Final = timedelta(days=1)
 
 
 class TooYoung(ValueError):
-    """The minimum age is too low: files may still be in use. Hint: the message has the limit."""
+    """The minimum age is too low: files may still be in use. Hint: give at least a day."""
 
 
 @dataclass(slots=True)
 class FileSummary:
-    """The number of files, their total size, and the first few names."""
+    """The number of files, their total size in bytes, and the first few names."""
 
     files: int = 0
     nbytes: int = 0
@@ -47,7 +47,7 @@ class FileSummary:
 
 @dataclass(frozen=True, slots=True)
 class Antiques:
-    """The files that were or would be deleted: uploads from before `before`, orphaned downloads."""
+    """Summaries of the deleted files; the uploads were last changed before `before`."""
 
     before: datetime
     uploads: FileSummary
@@ -65,9 +65,10 @@ def delete_antique_files(
     min_age: timedelta = MIN_AGE,
     rest: Callable[[], None] = lambda: None,
 ) -> Antiques:
-    """Delete files that are no longer needed; `rest` is called after each batch of files.
+    """Delete antique uploads and orphaned downloads, and return a summary.
 
-    Raises `TooYoung` for an age under a day.  No transaction is open while files are deleted.
+    `rest` is called after each batch of files.  If `dry_run` is True, no file is deleted.  Raises
+    `TooYoung` if `min_age` is less than a day.  No transaction is open while files are deleted.
     """
     if min_age < ORPHAN_AGE:
         msg = f"The minimum age {min_age} is too low. Hint: give at least {ORPHAN_AGE}."
@@ -108,7 +109,7 @@ def _gone(files: list[OldFile], *, dry_run: bool) -> list[OldFile]:
 
 
 def without_result(files: Sequence[OldFile]) -> list[OldFile]:
-    """Return the uploads without a result, or whose result's files are deleted."""
+    """Return the uploads that belong to no result, or to a result whose files are deleted."""
     owners = {file.name: result_of(file.name) for file in files}
     ids = sorted({owner for owner in owners.values() if owner is not None})
     rows = sql.fetch("files/read_living_results", {"ids": ids}) if ids else []

@@ -62,7 +62,7 @@ class KnownFile:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A staged content to make downloadable; `hint` is the readable part of its name."""
+    """A staged content that clients will download; `hint` is the readable part of its name."""
 
     staged: storage.Staged
     hint: str
@@ -75,11 +75,13 @@ def keep(
     digests: Iterable[str] = (),
     now: datetime,
 ) -> tuple[dict[str, KnownFile], dict[str, KnownFile]]:
-    """Find or create the files of `wanted` (by SHA-256), and find others by name or digest.
+    """Find or create the files in `wanted`, and find other files by name or by SHA-256.
 
-    Returns two dicts, by SHA-256 and by name.  Runs in the caller's transaction, in two statements,
-    or four if there are new contents.  Raises `UnknownFiles`, `FileInMotion` and the exceptions of
-    `storage.publish_all`.
+    The keys of `wanted` and the `digests` are SHA-256s.  Returns two dicts: the files in `wanted`
+    and `digests` by SHA-256, and the files in `names` by name.  Runs in the caller's transaction,
+    with one statement, or with three if there are new contents; conflicts with other transactions
+    take more.  Raises `UnknownFiles` for missing names or digests, `FileInMotion`, and the
+    exceptions of `storage.publish_all`.
     """
     asked_names, asked_digests = set(names), set(digests) - wanted.keys()
     known_files = _lock(wanted.keys() | asked_digests, asked_names)
@@ -103,10 +105,11 @@ def keep(
 
 
 def mark_unused_for_deletion(ids: Iterable[int], *, now: datetime) -> int:
-    """Mark the files without references among `ids` for deletion; return their number.
+    """Mark those files in `ids` that have no references for deletion; return their number.
 
     Runs in the caller's transaction, after the caller has deleted its references.  The first
-    statement locks the files, so that the second sees all references committed until then.
+    statement locks the files, so that the second statement reads all references that were
+    committed until then.
     """
     params = {"ids": sorted(set(ids))}
     fetch("files/lock_files", params)
@@ -146,7 +149,7 @@ def _make(wanted: Mapping[str, Wanted], now: datetime) -> dict[str, KnownFile]:
 
 
 def physical_name(hint: str, sha256: str, file_id: int) -> str:
-    """Return the name under which clients download a content: hint, hash, row id, suffix.
+    """Return a physical name with the hint, the start of the hash, the row id and the suffix.
 
     >>> physical_name("my data/in put.txt", "0123456789abcdef" * 4, 1295)
     'in_put_0123456789abcdef_zz.txt'

@@ -45,7 +45,7 @@ _turn = threading.Lock()
 
 
 class SourceFailed(RuntimeError):
-    """The program could not be fetched. Hint: the message contains the other server's error."""
+    """A fetch or a POST request failed. Hint: see the message."""
 
 
 class SourceBusy(RuntimeError):
@@ -54,9 +54,10 @@ class SourceBusy(RuntimeError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Limits of a fetch: allowed hosts in private networks, maximum bytes and seconds.
+    """The limits of a fetch: allowed hosts in private networks, maximum size and time.
 
-    `any_rsync` allows rsync servers; off by default, because rsync is a large C program.
+    `any_private` allows all hosts in private networks, `private_hosts` allows only its hosts.
+    `any_rsync` allows rsync servers, and is False by default, because rsync is a large C program.
     """
 
     any_private: bool = False
@@ -67,10 +68,10 @@ class Rules:
 
 
 def fetch(url: str, folder: Path, rules: Rules) -> Path:
-    """Fetch a file from a URL into a folder; returns its path.
+    """Fetch a file from a URL into a folder; return the path of the file.
 
-    Raises `BadSource` for a URL that the server does not fetch, `SourceFailed` if the fetch fails,
-    and `SourceBusy` while another fetch runs.
+    Raises `BadSource` for a URL that the server does not fetch and for a file of more than
+    `rules.max_bytes`, `SourceFailed` if the fetch fails, and `SourceBusy` while another fetch runs.
     """
     place = sources.read(url)
     with _one_at_a_time():
@@ -102,7 +103,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 class _Limit:
-    """The time limit of a whole fetch; connections are shut down when it is over."""
+    """The time limit of a whole fetch; open connections are shut down at the limit."""
 
     def __init__(self, seconds: float) -> None:
         self._ends_at = time.monotonic() + seconds
@@ -114,7 +115,7 @@ class _Limit:
 
     @property
     def is_over(self) -> bool:
-        """Whether the time is over, which may have caused an error or end of the connection."""
+        """Whether no time is left; the connection may then have been shut down."""
         return not self.left
 
     @contextmanager
@@ -352,8 +353,9 @@ def post(
     """Send one POST request to an http(s) address; redirects are not followed.
 
     The host's addresses are checked as in `fetch`.  `timeout` is the limit in seconds for each
-    connection attempt and read, `seconds` for the whole request.  Raises `BadSource` for a private
-    address of a host that is not in `private_hosts`, and `SourceFailed` without a response.
+    connection attempt and each read, and `seconds` is the limit for the whole request.  Raises
+    `BadSource` for an invalid URL or a private address of a host that is not in `private_hosts`,
+    and `SourceFailed` if there is no response in time.
     """
     place = sources.read_web(url)
     limit = _Limit(seconds)

@@ -1,4 +1,4 @@
-"""Compares files with their rows: presence, size and content."""
+"""Checks that files exist, and have the size and the content in their rows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ RESTORE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A file that breaks an invariant, and what is wrong with it."""
+    """The name of a row or file that violates an invariant, and a description of the violation."""
 
     name: str
     detail: str
@@ -59,7 +59,7 @@ class References:
 
 
 def wrong_downloads() -> list[Violation]:
-    """Return the downloads that are missing, or whose size differs from their row."""
+    """Return the served files that are missing, or whose size differs from their row."""
     violations = []
     for batch in served_in_batches(BATCH):
         sizes = storage.download_sizes([file.name for file in batch])
@@ -73,7 +73,7 @@ def wrong_downloads() -> list[Violation]:
 
 
 def unknown_downloads(now: datetime) -> list[Violation]:
-    """Return published files, on disk and in the store, without a row and over a day old."""
+    """Return the downloads on disk and in the store that have no row and are over a day old."""
     return [
         Violation(file.name, f"{file.nbytes} bytes, without a row")
         for files in storage.old_downloads(before=now - ORPHAN_AGE)
@@ -82,10 +82,11 @@ def unknown_downloads(now: datetime) -> list[Violation]:
 
 
 def damaged_files(progress: Callable[[int], None]) -> list[Violation]:
-    """Read every download and needed output, and return the files whose content has changed.
+    """Read every served file and needed output; return the changed and the unreadable files.
 
-    `progress` is called after each file with its expected size.  Missing files are not reported:
-    `wrong_downloads` reports them without reading.
+    `progress` is called after each file with its expected size in bytes.  Missing files are not
+    returned, because `wrong_downloads` and the invariant `needed_outputs_exist` find these files
+    without reading them.
     """
     violations: list[Violation] = []
     for batch in served_in_batches(BATCH):
@@ -149,7 +150,7 @@ def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator
 
 
 def stray_uploads(now: datetime) -> list[Violation]:
-    """Return uploads over a day old, complete or not, without a result that still has files."""
+    """Return complete and partial uploads over a day old that `without_result` selects."""
     return [
         Violation(file.name, f"{file.nbytes} bytes, without a result")
         for files in storage.old_uploads(before=now - ORPHAN_AGE)

@@ -31,12 +31,15 @@ class Holds:
     """The holds of one submission on its files."""
 
     def __init__(self, account: Account | None, *, now: datetime) -> None:
-        """Prepare holds that last for the project's `file_hold`; without account, none is made."""
+        """Prepare holds that last for the project's `file_hold`.
+
+        If `account` is None, no holds are created.
+        """
         self._account, self.until = account, now + settings.PROJECT.file_hold
         self._made, self._files = array("q"), array("q")
 
     def add(self, file_ids: Iterable[int]) -> list[int]:
-        """Hold files that the caller's transaction has locked; return the newly held ids."""
+        """Hold files that the caller has locked; return the ids of the newly held files."""
         ids = sorted(set(file_ids))
         self._files.extend(ids)
         if self._account is None or not ids:
@@ -46,7 +49,7 @@ class Holds:
         return made
 
     def lock(self) -> None:
-        """Lock all files until the transaction ends; raises `FileInMotion` if one was deleted."""
+        """Lock all files until the transaction ends; raises `FileInMotion` for a deleted file."""
         ids = sorted(set(self._files))
         for slice_ids in _slices(ids):
             if len(fetch("files/lock_kept_files", {"ids": slice_ids})) < len(slice_ids):
@@ -55,7 +58,7 @@ class Holds:
                 )
 
     def give_up(self) -> list[int]:
-        """Delete the created holds that were not renewed since; return the ids of their files."""
+        """Delete the created holds that were not renewed later; return the ids of their files."""
         return [file for slice_ids in _slices(self._made) for file in self._give_up(slice_ids)]
 
     def abandon(self, *, now: datetime) -> None:
@@ -80,9 +83,9 @@ def hold(file_ids: Sequence[int], account: Account, *, until: datetime) -> list[
 
 
 def renew(digests: Sequence[str], account: Account, *, now: datetime) -> list[str]:
-    """Hold the existing files with these SHA-256s, or extend the holds; return their SHA-256s.
+    """Hold the existing files with these SHA-256s; return the SHA-256s of the existing files.
 
-    Raises `quotas.QuotaExceeded`.
+    Existing holds of the account are extended.  Raises `quotas.QuotaExceeded`.
     """
     with transaction.atomic():
         quotas.lock(account)

@@ -1,4 +1,4 @@
-"""Puts sticky files on hosts, fetches them from hosts, and deletes them there.
+"""Puts, fetches and deletes sticky files on hosts.
 
 A host may not act on a request, and a reply may be lost, so an unfinished request is sent again
 after `request_verdicts.ASK_AGAIN_AFTER`.  A file for a host stays downloadable until the host lists
@@ -34,13 +34,11 @@ _STATES = {
 
 
 class FileRequestRefused(ValueError):
-    """A request to a host is not valid. Hint: the message explains what to change."""
+    """A request to a host is not valid. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RequestRow(request_verdicts.OpenRequest):
-    """A row of an open request to a host."""
-
     id: int
     file_id: int | None
     nbytes: int | None
@@ -58,8 +56,9 @@ def is_file_move(result_name: str) -> bool:
 def take_pending(host_id: int, sticky_present: Collection[str], *, now: datetime) -> FileMoves:
     """Update a host's open requests by its list of sticky files; return the requests to send now.
 
-    Runs in the caller's transaction: two statements, and up to three more if a file that the host
-    has downloaded is no longer needed.  Reads the disk only for files that the host is to upload.
+    One call processes at most `MAX_PER_RPC` requests.  Runs in the caller's transaction, with at
+    most two statements, and two more if a request to download a file is finished.  Reads the disk
+    only for files that the host is to upload.
     """
     params = {"host_id": host_id, "limit": MAX_PER_RPC}
     rows = fetch_into(_RequestRow, "files/read_open_file_requests", params)
@@ -105,7 +104,8 @@ def _moves(rows: Sequence[_RequestRow]) -> FileMoves:
 def put_file(host_id: int, path: str, *, now: datetime) -> FileRequest:
     """Request that a host download the file at `path` and keep it as a sticky file.
 
-    Raises `FileRequestRefused`, and `OSError` if the file cannot be read.
+    Raises `FileRequestRefused`, `OSError` if the file cannot be read, and the exceptions of
+    `download_files.keep`.
     """
     _check_host(host_id)
     staged = storage.stage_file(path)

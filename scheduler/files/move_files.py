@@ -37,7 +37,7 @@ class StillWritten(ValueError):
 
 @dataclass(slots=True)
 class Moved:
-    """The numbers of files by fate, of bytes moved, and of store copies deleted or still kept."""
+    """The numbers of files by fate, of moved bytes, and of store copies deleted or still kept."""
 
     fates: Counter[Fate] = field(default_factory=Counter)
     nbytes: int = 0
@@ -66,9 +66,9 @@ def move(
 ) -> Moved:
     """Move every published file to the ``s3`` store or to the ``disk``.
 
-    `progress` is called after each batch with its number of files.  A repeated call resumes an
-    interrupted one.  Raises `NoStore`; `StillWritten` if new files are still written to the source;
-    and the exceptions of `storage.store`.
+    `progress` is called after each batch with the number of its files.  If a call was interrupted,
+    another call moves the remaining files.  Raises `NoStore`, `StoreAway` and `StoreError`, and
+    `StillWritten` if files are moved to the disk while new files are written to the store.
     """
     store = storage.store()
     if store is None:

@@ -16,9 +16,9 @@ from scheduler.sql import execute, fetch, fetch_one
 
 
 def drop_past_holds(now: datetime, limit: int) -> int:
-    """Drop expired holds and mark their unused files for deletion; returns the number of holds.
+    """Drop expired holds, and mark their unused files for deletion; return the number of holds.
 
-    Each transaction drops at most `limit` holds.
+    Each transaction drops the expired holds on at most `limit` files.
     """
     share, total = {"now": now, "limit": limit}, 0
     while True:

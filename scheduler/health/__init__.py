@@ -1,1 +1,1 @@
-"""The project's state: alerts, counts, invariants and parked subjects."""
+"""Reads the project's alerts, counts, invariants and parked subjects."""

@@ -39,7 +39,7 @@ def current(*, now: datetime) -> tuple[Alert, ...]:
 
 
 def facts(*, now: datetime) -> Facts:
-    """Read the facts for alerts, with two statements and a few file accesses."""
+    """Read the facts for alerts with two statements and a few accesses to files."""
     params = {
         "now": now,
         "max_infeasible": settings.PROJECT.max_infeasible,
@@ -76,7 +76,7 @@ def facts(*, now: datetime) -> Facts:
 
 
 def lives() -> dict[str, datetime | None]:
-    """Return the time of each daemon's last heartbeat, or None for a daemon without one."""
+    """Return the time of each daemon's last heartbeat, or None if there was none."""
     daemons: dict[str, Any] = import_string("daemons.registry.BY_NAME")
     seen = storage.signs_of_life()
     return {name: seen.get(name) for name in daemons}
@@ -96,7 +96,7 @@ def _unserved_command_apps(apps: Iterable[Mapping[str, Any]]) -> tuple[str, ...]
 
 
 def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return pairs of a column and the reason why its science code cannot be used."""
+    """Return the columns of `app` whose science code cannot be used, each with the reason."""
     minute = timedelta(minutes=1)
     checks: dict[str, tuple[str, tuple[object, ...]]] = {
         "validator": ("validators.check", (app.get("validator_options"),)),
@@ -113,7 +113,7 @@ def science_refusals(app: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _refusal(check: Callable[..., object], *arguments: object) -> str:
-    """Return the error of a check as text, "" if the check passes."""
+    """Return the error message of a check, or an empty string if the check passes."""
     try:
         check(*arguments)
     except (LookupError, ValueError) as error:

@@ -1,8 +1,9 @@
 """Counts work by state, including purged work.
 
 Small tables are counted on every call.  Counts of large tables are cached in `VAR_DIR` for all
-processes, for at most `MAX_KEPT`.  While one process counts again, the others return the cached
-counts.  The planner's estimates are not used, because they are as old as the last ANALYZE.
+processes, for at most `MAX_KEPT`.  While one process counts again, the others return cached
+counts that are at most `MAX_AGE` old.  The planner's estimates are not used, because they are as
+old as the last ANALYZE.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from django.db import connection, transaction
 from scheduler import sql, storage
 from scheduler.lifecycle import Outcome, ServerState
 
-#: Tables up to this total size are counted on every call, within some tens of milliseconds.
+#: Tables up to this total size are counted on every call, which takes tens of milliseconds.
 SMALL_NBYTES = 64 * 1024 * 1024
 #: A count of large tables is valid for one second per this number of bytes, so that counting takes
 #: a few percent of one CPU, regardless of the number of readers.
@@ -53,7 +54,10 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class AppCounts:
-    """Numbers of an app's workunits by station; `done` and `failed` include purged workunits."""
+    """The numbers of an app's workunits by state.
+
+    `finished`, `done` and `failed` include purged workunits.
+    """
 
     in_progress: int
     waiting_for_validation: int
@@ -66,11 +70,13 @@ class AppCounts:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of all tables at `read_at`, valid for `kept_seconds`.
+    """The counts of all tables at `read_at`, which are valid for `kept_seconds`.
 
     `apps` maps app names to counts of workunits.  `results` and `outcomes` map lower-case names to
-    numbers of results.  `waiting` maps daemons to the numbers of due rows, `oldest` to the time
-    since which the oldest row is due.
+    numbers of results, including purged results.  `people` has the numbers of accounts and hosts.
+    `waiting` maps names of daemons to numbers of due rows.  `oldest` maps names of daemons to the
+    earliest time at which a row becomes due, which may be in the future, or to None.
+    `deletable_outputs` is the number of results whose outputs are marked for deletion.
     """
 
     read_at: datetime
@@ -85,7 +91,7 @@ class Counts:
 
     @property
     def workunits(self) -> dict[str, int]:
-        """Numbers of workunits by station; `failed` workunits also count at their stations."""
+        """The numbers of workunits by station; `failed` workunits also count at their stations."""
         names = (*STATIONS, "failed")
         return {name: sum(getattr(app, name) for app in self.apps.values()) for name in names}
 
@@ -110,7 +116,7 @@ STATIONS: Final = (
 
 
 def current(*, now: datetime) -> Counts:
-    """Return new counts, or for large tables the cached counts, which are at most a minute old."""
+    """Return new counts, or cached counts of up to a minute ago if the tables are large."""
     row = sql.fetch_one("health/read_counted_nbytes", {}) or {}
     nbytes = int(row["nbytes"])
     if nbytes <= SMALL_NBYTES:
@@ -229,7 +235,7 @@ def forget() -> None:
 
 
 def _stored() -> Counts | None:
-    """Return the cached counts; None if they are missing or have another version's format."""
+    """Return the cached counts, or None if they are missing or have another format."""
     kept = storage.notice(_NOTICE)
     if kept is None:
         return None

@@ -66,7 +66,7 @@ LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken", "first_m
 
 @dataclass(frozen=True, slots=True)
 class Invariant:
-    """A condition as a sentence, the function that returns violations, and a hint."""
+    """A condition as a sentence, and the function `find`, which returns its violations."""
 
     name: str
     sentence: str
@@ -168,7 +168,7 @@ def _all_facts() -> Iterator[WorkunitFacts]:
 
 @contextmanager
 def one_snapshot() -> Iterator[None]:
-    """Open a transaction with one snapshot for all statements, unless a transaction is open."""
+    """Open a read-only transaction with one snapshot, unless a transaction is open."""
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:

@@ -1,4 +1,4 @@
-"""Maintenance mode: refuses scheduler RPCs and uploads, and pauses the daemons.
+"""Switches maintenance, which stops RPCs and uploads and pauses the daemons.
 
 Theory of operation.  Maintenance is on while the file ``maintenance.json`` exists in the var
 folder.  Web processes check the file before each RPC and upload, daemons before each pass.  A check

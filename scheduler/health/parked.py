@@ -32,7 +32,7 @@ _OF_WORKUNITS = (Stage.VALIDATE, Stage.ASSIMILATE)
 
 
 class NotParked(LookupError):
-    """No parked subject has this id. Hint: `manage.py parked list` shows the ids."""
+    """There is no parked subject with this id. Hint: `manage.py parked list` shows the ids."""
 
     def __init__(self, missing: Sequence[int]) -> None:
         shown = ", ".join(map(str, missing[:10])) + ", ..." * (len(missing) > 10)  # noqa: PLR2004
@@ -72,7 +72,7 @@ class Failing:
 
 @dataclass(slots=True)
 class Dropped:
-    """Subjects by the effect of dropping them.
+    """The subjects of one call of `drop`, by the effect of the call.
 
     `answered` (workunits with a canonical result) and `generators` stay parked.
     """
@@ -92,8 +92,9 @@ class Dropped:
 def find(*, ids: Sequence[int] = (), app: str = "", troubled: bool = False) -> list[Failing]:
     """Return parked subjects, oldest first, of all apps or of `app`.
 
-    `ids` selects subjects that need not be parked; unknown ids raise `NotParked`.  `troubled` also
-    includes subjects that failed but are not parked.
+    If `ids` is not empty, the subjects with these ids are returned, parked or not.  If `troubled`
+    is True, subjects that failed but are not parked are also returned.  Raises `NotParked` for
+    unknown ids.
     """
     failures = ScienceFailure.objects.select_related("app").order_by("parked_at", "id")
     if ids:
@@ -141,9 +142,10 @@ def retry(
 ) -> list[Failing]:
     """Delete failures, so that the daemons retry the subjects immediately; return the subjects.
 
-    Selects subjects by `ids` (parked or not), or all parked subjects of `app` or, with
-    `everything`, of all apps.  A transaction changes at most a thousand subjects.  Raises
-    `NotParked` for unknown ids, `NothingNamed` without a selection.
+    The subjects are those with `ids`, parked or not, or else all parked subjects of `app`.  If
+    `everything` is True, and `ids` and `app` are empty, they are all parked subjects.  A
+    transaction changes at most a thousand subjects.  Raises `NotParked` for unknown ids, and
+    `NothingNamed` if nothing is selected.
     """
     del now  # for the uniform signature of operations
     if not ids and not app and not everything:
@@ -157,9 +159,11 @@ def retry(
 
 
 def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: datetime) -> Dropped:
-    """Drop parked subjects, with the effect of their stage; `dry_run` changes nothing.
+    """Drop parked subjects, and return the subjects by effect.
 
-    Raises `NotParked` for ids that are not parked, `NothingNamed` without ids.
+    The effect depends on the stage of a subject, as this module's docstring describes.  If
+    `dry_run` is True, the effects are returned, but nothing is changed.  Raises `NotParked` for ids
+    that are not parked, and `NothingNamed` without ids.
     """
     if not ids:
         raise NothingNamed("Nothing is selected. Hint: give the ids that `parked list` shows.")
@@ -179,7 +183,7 @@ def drop(*, ids: Sequence[int], reason: str = "", dry_run: bool = False, now: da
 
 
 def _plan(subjects: Sequence[Failing]) -> Dropped:
-    """Return the effect of dropping each subject.  The caller has locked the workunits."""
+    """Return the subjects by the effect of dropping them; the workunits must be locked."""
     unvalidated = [subject.subject_id for subject in subjects if subject.stage == Stage.VALIDATE]
     answered = set(
         Workunit.objects.filter(pk__in=unvalidated)

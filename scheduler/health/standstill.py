@@ -1,4 +1,4 @@
-"""Reads the causes of stalled work, of a batch or of the project."""
+"""Reads the causes of stalled work of a batch or of the project."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from scheduler.models import Batch
 
 
 def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
-    """Return the causes that stall open work of a batch, with three statements.
+    """Return the causes that stall open work of a batch.
 
+    Runs at most three statements if `batch.app` and `batch.after` are already loaded.
     Workunits that target a host, account or team are not examined; `explain` shows their reasons.
     """
     params = {"batch_id": batch.pk, "now": now, "limit": MAX_EXAMINED}
@@ -45,7 +46,7 @@ def waits_of(batch: Batch, *, now: datetime) -> tuple[Wait, ...]:
 
 
 def waits_of_project(*, now: datetime) -> tuple[Wait, ...]:
-    """Return the causes that stall unsent work of the project, with two statements."""
+    """Return the causes that stall unsent work of the project, with at most two statements."""
     rows = sql.fetch_rows("health/read_unsent_of_project", {"limit": MAX_EXAMINED})
     ids = [workunit_id for (workunit_id,) in rows]
     return waits(_unsent_facts(ids, now=now), HeldFacts(), now=now, maintenance=_maintenance())

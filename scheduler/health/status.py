@@ -24,10 +24,11 @@ _CACHE_KEY = "manyhands.status"
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """The backlog of one daemon, as a number of due rows (`waiting`).
+    """The backlog of one daemon; `waiting` is the number of due rows.
 
-    `behind` is the time for which the oldest row has been due, None if no row is due.  `silent` is
-    the time since the daemon's last heartbeat, None if it never sent one.
+    `behind` is the time for which the oldest row has been due, or None if no row is due or the
+    time is unknown.  `silent` is the time since the daemon's last heartbeat, or None if the daemon
+    never sent a heartbeat.
     """
 
     daemon: str
@@ -57,7 +58,7 @@ class AppLine:
 
 @dataclass(frozen=True, slots=True)
 class ValidLine:
-    """A valid result: its app, the volunteer's display name, and the grant of credit."""
+    """A valid result: its app, the volunteer's display name, and the granted credit."""
 
     app: str
     volunteer: str
@@ -67,7 +68,7 @@ class ValidLine:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The content of the status page; `read_at` is the time of the counts."""
+    """The content of the status page; `read_at` is the time at which rows were counted."""
 
     read_at: datetime
     workunits: dict[str, Count]
@@ -91,7 +92,7 @@ def words(name: str) -> str:
 
 
 def current(*, now: datetime) -> Status:
-    """Return the cached status if it is at most `KEEP` old, else read a new one."""
+    """Return the cached status if it is at most `KEEP` old, else read and cache a new status."""
     status: Status | None = cache.get(_CACHE_KEY)
     if status is None:
         status = read(now=now)
@@ -188,7 +189,7 @@ def _apps() -> tuple[AppLine, ...]:
 
 
 def _latest() -> tuple[ValidLine, ...]:
-    """Return the newest grants of credit, read by the primary key."""
+    """Return the newest grants of credit, newest first."""
     entries = CreditEntry.objects.select_related("app", "account").order_by("-id")[:LATEST]
     return tuple(
         ValidLine(

@@ -1,1 +1,1 @@
-"""Volunteers' computers: recognition, denial, merging and lists of hosts."""
+"""Recognizes, denies, merges and lists hosts, the computers of volunteers."""

@@ -19,18 +19,19 @@ _HOSTS_PER_ENTRY = 100
 
 
 class UnknownHost(LookupError):
-    """No such host.  Hint: `manage.py host list` shows the newest ones."""
+    """There is no host with this id.  Hint: `manage.py host list` shows the newest hosts."""
 
 
 class BadLimit(ValueError):
-    """An invalid limit.  Hint: pass 1 or more, or None for no limit."""
+    """The limit is less than 1.  Hint: pass 1 or more, or None for no limit."""
 
 
 @transaction.atomic
 def deny(host_id: int, *, reason: str, now: datetime) -> bool:
-    """Deny a host from now on, with a reason; return whether it was allowed before.
+    """Deny a host and store the reason; return True if the host was not denied before.
 
-    Its results in progress time out, because a denied host cannot report either (BOINC's rule).
+    The host's results in progress time out, because a denied host cannot report them (BOINC's
+    rule).  The reason is cut to 200 characters.
     Raises `UnknownHost`.
     """
     changed = Host.objects.filter(pk=host_id, denied=False).update(denied=True)
@@ -43,7 +44,7 @@ def deny(host_id: int, *, reason: str, now: datetime) -> bool:
 
 @transaction.atomic
 def allow(host_id: int, *, now: datetime) -> bool:
-    """Allow a host again; return whether it was denied before.  Raises `UnknownHost`."""
+    """Allow a host again; return True if the host was denied before.  Raises `UnknownHost`."""
     changed = Host.objects.filter(pk=host_id, denied=True).update(denied=False, deny_reason="")
     if not changed and not Host.objects.filter(pk=host_id).exists():
         raise _unknown(host_id)
@@ -54,7 +55,7 @@ def allow(host_id: int, *, now: datetime) -> bool:
 
 @transaction.atomic
 def change_all(hosts: QuerySet[Host], *, denied: bool, reason: str = "", now: datetime) -> int:
-    """Deny or allow hosts; return the number of hosts that were changed."""
+    """Deny or allow hosts, and store the reason; return the number of changed hosts."""
     others = hosts.filter(denied=not denied).order_by("pk")
     ids = [host.pk for host in others.select_for_update(no_key=True, of=("self",))]
     for first in range(0, len(ids), _HOSTS_PER_ENTRY):

@@ -1,4 +1,4 @@
-"""Facts that a client reports: its computer, preferences and results [pure]."""
+"""Data of a client: its reports, computer, preferences and records [pure]."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A client's report of one finished result; times in seconds, sizes in bytes."""
+    """A client's report of one finished result; the times are in seconds."""
 
     name: str
     client_state: int
@@ -24,11 +24,11 @@ class Report:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordUpdate:
-    """The change of an app version's record on a host by one RPC.
+    """The change that one RPC makes to a host's record of an app version.
 
-    `sent` is the number of results sent.  The daily quota changes from `quota_before` (0: never
-    changed) to `quota_after`.  With `had_errors`, the number of consecutive valid results becomes
-    0.
+    `sent` is the number of results that the RPC sent.  The daily quota changes from `quota_before`
+    to `quota_after`; 0 means that the quota was never changed.  If `had_errors` is True, the
+    number of consecutive valid results is set to 0.
     """
 
     app_version_id: int
@@ -40,7 +40,7 @@ class RecordUpdate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDescription:
-    """A client's description of its computer (PROTOCOL 2.1), reduced to stored fields."""
+    """The stored part of a client's description of its computer (PROTOCOL 2.1)."""
 
     host_cpid: str = ""
     domain_name: str = ""
@@ -72,7 +72,10 @@ class HostDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preferences:
-    """The volunteer's limits, as the client applies them; 0 means no limit."""
+    """The volunteer's limits, as the client applies them; 0 means no limit.
+
+    `boinc_disk_used_bytes` is the disk space that the client uses now.
+    """
 
     max_ncpus_pct: float = 0.0
     ram_max_used_busy_pct: float = 0.0

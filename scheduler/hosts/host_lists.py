@@ -1,4 +1,4 @@
-"""Queries for staff: hosts, their records and the outcomes of their last requests."""
+"""Reads hosts, their records and the outcomes of their work requests for staff."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scheduler.models import Host, HostAppVersion, Result
 
 @dataclass(frozen=True, slots=True)
 class HostPage:
-    """A host, its number of results in progress, and its records by app version."""
+    """A host, its number of results in progress, and its record of each app version."""
 
     host: Host
     in_progress: int
@@ -19,12 +19,16 @@ class HostPage:
 
     @property
     def decisions(self) -> tuple[str, ...]:
-        """The outcomes of the last work requests, one line each, newest first."""
+        """The outcome of each of the last work requests as a line of text, newest first."""
         return tuple(decision_label(decision) for decision in self.host.last_decisions)
 
 
 def newest(*, denied: bool = False, email: str = "", limit: int = 50) -> list[Host]:
-    """Return the newest hosts; `denied` selects denied hosts, `email` the hosts of one account."""
+    """Return at most `limit` hosts, newest first, without merged hosts.
+
+    If `denied` is True, only denied hosts are returned.  If `email` is not empty, only the hosts of
+    the account with this address are returned.
+    """
     hosts = Host.objects.filter(merged_into=None).select_related("account")
     if denied:
         hosts = hosts.filter(denied=True)

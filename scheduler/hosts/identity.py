@@ -1,4 +1,4 @@
-"""Credentials and callers of RPCs, and the updates of hosts by RPCs."""
+"""Defines the callers of RPCs, and writes the changes of RPCs to their hosts."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ MAX_DECISIONS = 5
 
 
 class CallerRefused(Exception):
-    """The request of a caller is refused. Hint: the subclass is the reason."""
+    """The RPC of a caller is refused; each subclass is one reason."""
 
 
 class UnknownKey(CallerRefused):
-    """No account has this key. Hint: remove the project from the client and add it again."""
+    """The key is unknown or revoked, or its account is not active.
+
+    Hint: remove the project from the client and add it again.
+    """
 
 
 class HostDenied(CallerRefused):
-    """This host is denied.  Hint: the project's staff can allow it again in the admin."""
+    """This host is denied.  Hint: the project's staff can allow the host in the admin."""
 
 
 class HostBusy(CallerRefused):
@@ -34,12 +37,15 @@ class HostBusy(CallerRefused):
 
 
 class TooManyHosts(CallerRefused):
-    """The account has reached its daily limit of new hosts.  Hint: HOSTS_PER_ACCOUNT."""
+    """The account has reached the limit of new hosts per day, which HOSTS_PER_ACCOUNT sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """The credentials in a client's request (PROTOCOL 2.5)."""
+    """The credentials in a client's request (PROTOCOL 2.5).
+
+    `holds_results` is True if the client lists results of this project.
+    """
 
     key: str
     host_id: int = 0
@@ -87,7 +93,11 @@ class Caller:
 
 
 class HostUpdate(NamedTuple):
-    """The changes that one RPC makes to a host; see `keep`."""
+    """The changes that one RPC makes to a host; `keep` writes them.
+
+    `decision` is the outcome of a work request, or None.  `acknowledged` has the ids of results
+    that the client lists.
+    """
 
     caller: Caller
     description: HostDescription
@@ -148,7 +158,7 @@ def _columns(host_update: HostUpdate) -> dict[str, Any]:
 def adopt(
     account_id: int, *, cross_project_id: str | None, global_prefs: tuple[str, float] | None
 ) -> None:
-    """Store a client's cross-project id and global preferences in the account, unless None.
+    """Store a client's cross-project id and global preferences; None leaves a value unchanged.
 
     `global_prefs` is the text of the preferences and its modification time.
     """
@@ -165,7 +175,7 @@ _FACTS = tuple(each.name for each in fields(HostDescription))
 
 
 def columns_of(description: HostDescription) -> dict[str, Any]:
-    """Return the fields of a description by column name.
+    """Return the values of a description by field name.
 
     Unlike `dataclasses.asdict`, this does not copy the values.
     """
@@ -173,19 +183,22 @@ def columns_of(description: HostDescription) -> dict[str, Any]:
 
 
 def key_hash(key: str) -> str:
-    """Return the SHA-256 of an account key, by which the key is looked up."""
+    """Return the SHA-256 of an account key in hexadecimal digits."""
     return sha256(key.encode()).hexdigest()
 
 
 def stored_cpid(host_cpid: str, email: str) -> str:
-    """Return the stored form of a host's cpid: its MD5 with the owner's e-mail (PROTOCOL 2.5)."""
+    """Return the stored form of a host's cross-project id (PROTOCOL 2.5).
+
+    This is the MD5 of the id and the owner's e-mail address, or an empty string without an id.
+    """
     return md5((host_cpid + email).encode(), usedforsecurity=False).hexdigest() if host_cpid else ""
 
 
 def detach(*, host_ids: Sequence[int], workunit_ids: Sequence[int], now: datetime) -> int:
-    """End all results in progress on detached hosts; return the number of results.
+    """Set the results in progress on detached hosts to CLIENT_DETACHED; return their number.
 
-    `workunit_ids` must contain the workunits of these results; the caller has locked them.
+    Only results of `workunit_ids` are changed.  The caller must have locked these workunits.
     """
     if not (host_ids and workunit_ids):
         return 0

@@ -12,7 +12,7 @@ _MAX_VALUE = 1e18
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """The GPUs of one kind in a computer; the client describes only the best GPU.
+    """The GPUs of one kind in a computer, with the properties of the best GPU.
 
     `kind` is ``nvidia``, ``amd``, ``intel``, ``apple`` or another name that the client sends.
     Versions are whole numbers as clients send them: CUDA 12.4 is 12040, compute capability 8.6 is
@@ -32,7 +32,7 @@ class Gpu:
     opencl_driver: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """Return the values for `models.Host.capabilities`."""
+        """Return the fields for `models.Host.capabilities`, with floats of at most 1e18."""
         return {
             name: min(value, _MAX_VALUE) if isinstance(value, float) else value
             for name, value in asdict(self).items()
@@ -40,7 +40,7 @@ class Gpu:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
-        """Create an instance from stored values; unknown keys are ignored."""
+        """Create an instance from the values of `as_json`; unknown keys are ignored."""
         names = {each.name for each in fields(cls)}
         return cls(**{"kind": ""} | {name: stored[name] for name in names & stored.keys()})
 
@@ -49,10 +49,11 @@ class Gpu:
 class Machine:
     """The properties of a computer that plan classes use.
 
-    `ncpus` and `memory_bytes` are limits for the project, `fpops` is operations per second and CPU,
-    `client_version` is 10000 * major + 100 * minor + release.  `virtualbox_version` and
-    `docker_version` are empty if the program is missing; `wsl` is set if a Windows computer has a
-    Linux environment (WSL).
+    In an RPC, `ncpus` and `memory_bytes` are the part of the computer that the project may use; for
+    a host from the database, they are the whole computer.  `fpops` is the number of operations per
+    second of one CPU.  `client_version` is 10000 * major + 100 * minor + release.
+    `virtualbox_version` and `docker_version` are empty if the program is missing.  `wsl` is True if
+    a Windows computer has a Linux environment (WSL).
     """
 
     ncpus: int = 1
@@ -75,9 +76,10 @@ class Machine:
 class Usage:
     """The resources that one result of an app version uses while it runs.
 
-    `gpu_kind` is empty for a CPU program, `gpu_ram` is in bytes.  `peak_flops` is the peak speed of
-    the devices used, for credit; `projected_flops` is the expected speed until it has been
-    measured.  `cmdline` is appended to the command line of the app version.
+    `gpu_kind` is empty for a CPU program.  `gpu_ram` is in bytes.  `peak_flops` is the peak speed
+    of the CPUs and GPUs that the result uses, and is needed to compute credit.  `projected_flops`
+    is the expected speed, which is used until the speed has been measured.  `cmdline` is appended
+    to the command line of the app version.
     """
 
     avg_ncpus: float

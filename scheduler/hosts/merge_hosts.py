@@ -1,4 +1,4 @@
-"""Merges two host rows of one computer, whose client attached again."""
+"""Merges two hosts that are one computer whose client attached twice."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _is_admissible(row: dict[str, Any]) -> bool:
 
 
 def _names_no_own_host(row: dict[str, Any], credentials: Credentials) -> bool:
-    """Return whether the request has no host id of the account, or comes from a copied client."""
+    """Return whether a request lacks a host id of its account, or comes from a copied client."""
     # An equal sequence number means a retry after a lost reply, a lower sequence number a copy of
     # the client (PROTOCOL 2.5, trap 9).
     return bool(
@@ -173,9 +173,9 @@ def _find_or_create(
 
 
 def _lock(statement: str, name: str) -> bool:
-    """Take an advisory lock by one of the statements; return whether it was obtained.
+    """Run `_LOCK` or `_TRY_LOCK` for a lock name; return whether `_TRY_LOCK` took the lock.
 
-    For `_LOCK`, which waits, the value has no meaning.
+    `_LOCK` waits until it has taken the lock, and its return value has no meaning.
     """
     with connection.cursor() as cursor:
         cursor.execute(statement, [name])

@@ -1,4 +1,4 @@
-"""Base classes of commands: text or JSON as output, one-line errors with a hint."""
+"""Base classes of commands with text or JSON output and one-line errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scheduler.people.accounts import find_account_by_email
 
 
 class PlainCommand(BaseCommand):
-    """A command that reports errors in one line with a hint, and has a short help."""
+    """A command that reports errors in one line with a hint, and hides Django's options."""
 
     #: Arguments of the parser, such as `epilog`.
     parser_options: ClassVar[Mapping[str, Any]] = {}
@@ -78,7 +78,7 @@ class JsonCommand(ShellActor, PlainCommand):
             self.stdout.write(answer.sentence)
 
     def add_action(self, parser: CommandParser, actions: Iterable[str]) -> None:
-        """Add the positional argument `action`, which is one of `actions`."""
+        """Add the positional argument `action`, whose choices are `actions`."""
         names = tuple(actions)
         parser.add_argument("action", metavar="ACTION", choices=names, help=", ".join(names))
 
@@ -94,14 +94,14 @@ class JsonCommand(ShellActor, PlainCommand):
 def require(condition: object, message: str, returncode: int = 2) -> None:
     """Raise CommandError unless the condition is true.
 
-    The default exit status, 2, is the one that argparse uses for wrong options.
+    `returncode` is the exit status; argparse also exits with 2 for wrong options.
     """
     if not condition:
         raise CommandError(message, returncode=returncode)
 
 
 def account_of(email: str) -> Account:
-    """Return the account with this e-mail address; raise CommandError if it does not exist."""
+    """Return the account with this e-mail address, or raise CommandError."""
     account = find_account_by_email(email)
     if account is None:
         msg = (

@@ -1,4 +1,4 @@
-"""Option parsing for commands: short help, one-line errors, argument types."""
+"""Configures the option parsers of commands, and parses option values."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _hint(prog: str, near: list[str]) -> str:
 
 
 def duration(text: str) -> timedelta:
-    """Parse a duration such as ``3d``; for argparse.
+    """Parse a duration such as ``3d``; raise ArgumentTypeError for other text.
 
     >>> duration("3d"), duration("90min")
     (datetime.timedelta(days=3), datetime.timedelta(seconds=5400))
@@ -76,7 +76,9 @@ def duration(text: str) -> timedelta:
 
 
 def moment(text: str) -> datetime:
-    """Parse an ISO date or time, UTC unless it has a time zone; for argparse.
+    """Parse an ISO date or time; the default time zone is UTC.
+
+    Raises ArgumentTypeError for other text.
 
     >>> moment("2027-01-31T12:00").isoformat()
     '2027-01-31T12:00:00+00:00'
@@ -90,7 +92,7 @@ def moment(text: str) -> datetime:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Parse a JSON object; for argparse.
+    """Parse a JSON object; raise ArgumentTypeError for other text.
 
     >>> json_object('{"min_quorum": 2}')
     {'min_quorum': 2}

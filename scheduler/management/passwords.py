@@ -31,15 +31,16 @@ def add_password_options(parser: CommandParser) -> None:
         f"(default: ${VARIABLE}, or a prompt)",
     )
     password_group.add_argument(
-        "--password", help="the password itself; other users of the machine can see it in ps"
+        "--password",
+        help="the password; other users of the machine can see it in the list of processes",
     )
 
 
 def read_password(options: Mapping[str, Any], *, prompt: str) -> str:
     """Return the password from the options, the environment variable or a prompt.
 
-    Raises CommandError if the password file cannot be read, or if there is no password and standard
-    input is not a terminal.
+    Prints a warning for ``--password``.  Raises CommandError if the password file cannot be read or
+    its first line is empty, or if there is no password and standard input is not a terminal.
     """
     if (path := options.get("password_file")) is not None:
         return _first_line(path)

@@ -1,4 +1,4 @@
-"""A progress bar for commands, on standard error."""
+"""Shows the progress bars of commands on standard error."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def progress_bar(
 ) -> Iterator[Callable[..., None]]:
     """Show a progress bar if standard error is a terminal.
 
-    Yields a function `advance(amount, at="")`: `amount` is the progress since the last call, and
-    `at` is the text of a column with `{task.fields[at]}`.  `total` is only called if the bar is
-    shown.
+    Yields a function `advance(amount, at="")`.  `amount` is the progress since the last call, and
+    `at` is the text of a column with `{task.fields[at]}`.  `total` returns the amount at the end;
+    it is only called if the bar is shown.
     """
     console = Console(stderr=True)
     if not console.is_terminal:

@@ -1,8 +1,8 @@
-"""Export files for statistics sites: tables.xml, user.gz, team.gz, host.gz.
+"""Exports tables.xml, user.gz, team.gz and host.gz for statistics sites.
 
 The format is that of BOINC's statistics export.  Each file is first written row by row under a
-temporary name in the same folder; when all are complete, they are renamed, ``tables.xml`` last.
-Readers never see a partial file, and after a failure the files of the last export remain.
+temporary name in the same folder.  When all files are complete, they are renamed, ``tables.xml``
+last.  A reader never gets a partial file.  If a write fails, the files of the last export remain.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Element = tuple[str, object]
 
 
 class BadFolder(ValueError):
-    """Statistics cannot be written to the folder. Hint: name one that this user may write to."""
+    """Statistics cannot be written to the folder. Hint: name a folder that is writable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Written:
 def export(folder: Path, *, now: datetime) -> Written:
     """Write all export files into `folder`, from one snapshot of the database.
 
-    Creates the folder if it does not exist.  Raises `BadFolder`.
+    Creates the folder if it does not exist.  Raises `BadFolder` if a file cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +74,8 @@ def export(folder: Path, *, now: datetime) -> Written:
 def _replacing(folder: Path, made_at: int) -> Iterator[Callable[[str], IO[str]]]:
     """Yield a function that opens an export file under a temporary name.
 
-    After the block all new files replace the old ones; after an exception they are deleted.
+    After the block, the new files replace the old files.  After an exception, the new files are
+    deleted.
     """
     files: dict[str, IO[str]] = {}
 
@@ -120,7 +121,7 @@ class _Packed(TextIOWrapper):
 
 
 def _rows(file: IO[str], tag: str, rows: Iterable[str]) -> int:
-    """Write `rows` as the XML list `tag`; return the number of rows."""
+    """Write `rows` as the children of the XML element `tag`; return the number of rows."""
     file.write(f"{PROLOGUE}<{tag}>\n")
     count = 0
     for count, row in enumerate(rows, 1):  # noqa: B007  counted, and used below
@@ -166,7 +167,7 @@ def team(row: Row) -> str:
 
 
 def host(row: Row) -> str:
-    """Return a host as BOINC's ``<host>``, with the account's id if the account shows its hosts."""
+    """Return a host as BOINC's ``<host>``; omits an account that does not show its hosts."""
     named = [("userid", row["account_id"])] if row["show_hosts"] else []
     measured = "p_fpops p_iops p_membw m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown"
     return _element(
@@ -191,7 +192,7 @@ def host(row: Row) -> str:
 
 
 def tables(written: Written, now: datetime) -> str:
-    """Return the summary as BOINC's ``<tables>``."""
+    """Return the time of the export, its totals and the apps as BOINC's ``<tables>``."""
     apps = "".join(_element("application", [("name", n)]) for n in statistics_export.applications())
     summary = [
         ("update_time", _seconds(now)),

@@ -27,7 +27,7 @@ NUMBERS: Mapping[str, str] = {
     "target": "target_nresults",
     "max_errors": "max_error_results",
 }
-#: Fields of a workunit that templates cannot set.
+#: Fields of a workunit that are copied from the options, because templates cannot set them.
 _COMMON = (
     *("max_timeouts", "priority", "app_version_num", "keywords", "broadcast", "held"),
     *("target_host", "target_account", "target_team", "start_after", "start_before", "end_before"),
@@ -41,11 +41,11 @@ def workunits(
     submitter: Account | None,
     now: datetime,
 ) -> list[submit.NewWorkunit]:
-    """Return the new workunits: one for each group of input files.
+    """Return one new workunit for each group of input files.
 
     The input template determines the number of files in a group.  `common` has the fields that
     templates cannot set.  Values of the template take precedence over options, as in BOINC.  Raises
-    `CommandError` for a wrong number of files, and the exceptions of the module `templates`.
+    `CommandError` for a wrong number of files, and the exceptions in `submit_work`'s `refusals`.
     """
     find_target(options["app"])
     app = App.objects.get(name=options["app"])
@@ -74,7 +74,10 @@ def _templates(options: Mapping[str, Any], app: App) -> Templates:
 
 
 def _text(name: str | None) -> str:
-    """Return the text of a template by its path or its name in ``var/templates``, "" for None."""
+    """Return the text of a template, or an empty string if `name` is None.
+
+    `name` is a path, or the name of a file in ``var/templates``.
+    """
     if name is None:
         return ""
     path = Path(name)
@@ -95,7 +98,7 @@ def _groups(paths: Sequence[Path], wanted: int) -> Iterable[Sequence[Path]]:
     if not paths or len(paths) % wanted:
         msg = (
             f"The template needs {wanted} input files for each workunit, {len(paths)} are given. "
-            f"Hint: give {wanted} for each, one after the other."
+            f"Hint: give {wanted} files for each workunit, one after the other."
         )
         raise CommandError(msg)
     return [paths[first : first + wanted] for first in range(0, len(paths), wanted)]

@@ -1,1 +1,1 @@
-"""Trickle messages between running results and the server."""
+"""Stores trickles from running results, and queues trickles to running results."""

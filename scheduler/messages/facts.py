@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-#: The last Unix time that a `datetime` can hold: the end of the year 9999.
+#: The last Unix time that a `datetime` can represent: the end of the year 9999.
 _LAST_SECOND = 253402300799
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedTrickle:
-    """A message from a running result, identified by its name, variety and time."""
+    """A message from a running result; `said_at` is the time by the client's clock.
+
+    The result's name, the variety and the time together identify the message.
+    """
 
     result_name: str
     said_at: datetime
@@ -21,7 +24,10 @@ class ReceivedTrickle:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingTrickle:
-    """A message to a running result; the client names a file by `time`, a Unix time."""
+    """A message to a running result; `time` is a Unix time.
+
+    The client writes the message to a file whose name contains `time`.
+    """
 
     result_name: str
     time: int
@@ -47,7 +53,7 @@ class FileToGet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileMoves:
-    """The file requests in one reply to a host; `deletes` are file names."""
+    """The file requests in one reply to a host; `deletes` has the names of files to delete."""
 
     puts: tuple[FileToPut, ...] = ()
     gets: tuple[FileToGet, ...] = ()

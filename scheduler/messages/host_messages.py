@@ -1,4 +1,4 @@
-"""Queries for management commands: trickles and file requests."""
+"""Reads trickles and file requests for management commands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from scheduler.models import FileRequest, Result, TrickleDown, TrickleUp
 
 
 def trickles(*, result: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
-    """Return trickles in both directions, newest first; `result` is the name of one result."""
+    """Return at most `limit` trickles in both directions, newest first.
+
+    If `result` is not None, only trickles of the result with this name are returned.
+    """
     ups = TrickleUp.objects.order_by("-id")
     downs = TrickleDown.objects.order_by("-id")
     if result is not None:
@@ -46,7 +49,7 @@ def trickles(*, result: str | None = None, limit: int = 50) -> list[dict[str, An
 
 
 def file_requests(*, host_id: int | None = None, limit: int = 100) -> list[FileRequest]:
-    """Return file requests, newest first, of one host or of all."""
+    """Return at most `limit` file requests of one host or of all hosts, newest first."""
     requests = FileRequest.objects.order_by("-id")
     if host_id is not None:
         requests = requests.filter(host_id=host_id)

@@ -1,8 +1,9 @@
-"""Stores the trickles of running results and sends trickles to them.
+"""Stores trickles from running results, and queues trickles to running results.
 
 A client repeats the trickles of a request until a reply acknowledges all of them.  So the server
 acknowledges every trickle, even if it cannot be stored, and stores a repeated trickle once.
-Clients do not acknowledge trickles to results, so each is sent once (PROTOCOL 6.1, 6.2).
+Clients do not acknowledge trickles to results, so the server sends each of these trickles once
+(PROTOCOL 6.1, 6.2).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _END = "</trickle_down>"
 
 
 class CannotSend(ValueError):
-    """A text cannot be sent to a result. Hint: the message names what to change."""
+    """A text cannot be sent to a result. Hint: see the message."""
 
 
 def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) -> int:
@@ -39,7 +40,7 @@ def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) ->
 
     Afterwards, the server may acknowledge all trickles of the request.  Trickles for results of
     other hosts, trickles of more than `MAX_BYTES`, and trickles after the first `MAX_PER_RPC` are
-    dropped and logged.
+    dropped, and their numbers are logged.
     """
     if not trickles:
         return 0
@@ -70,9 +71,10 @@ def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) ->
 
 
 def pending_down(host_id: int, *, now: datetime) -> list[PendingTrickle]:
-    """Return the pending trickles to a host's results, oldest first, and mark them as sent.
+    """Return the oldest pending trickles to a host's results, and mark the trickles as sent.
 
-    Trickles to one result have different values of `time`, by which the client names their files.
+    At most `MAX_DOWN_PER_RPC` trickles are returned, oldest first.  The client names the file of a
+    trickle by its `time`, so all trickles to one result have different times.
     """
     rows = fetch(
         "messages/take_trickles_down", {"host_id": host_id, "limit": MAX_DOWN_PER_RPC, "now": now}
@@ -90,8 +92,8 @@ def pending_down(host_id: int, *, now: datetime) -> list[PendingTrickle]:
 def send_down(result_name: str, text: str, *, now: datetime) -> TrickleDown:
     """Queue a text for a running result; it is sent with the next reply to the result's host.
 
-    Raises `CannotSend` if the result is unknown or not in progress, or if the text is empty, has
-    more than `MAX_BYTES`, a line of more than `MAX_LINE_BYTES`, a control character or the end tag.
+    Raises `CannotSend` if the result is unknown or not in progress, or if `fault_of`
+    returns a fault of the text.
     """
     if fault := fault_of(text):
         raise CannotSend(fault)
@@ -113,9 +115,11 @@ def send_down(result_name: str, text: str, *, now: datetime) -> TrickleDown:
 
 
 def fault_of(text: str) -> str | None:
-    """Return the reason why a client cannot read a text, with a hint, or None if it can.
+    """Return why a text cannot be sent as a trickle, with a hint, or None if it can be sent.
 
-    Clients read a trickle line by line, into a buffer of limited length.
+    A text must not be empty, have more than `MAX_BYTES`, or contain a control character or the end
+    tag.  A line has at most `MAX_LINE_BYTES`, because clients read lines into a buffer of this
+    length.
     """
     if not text.strip():
         return "The text is empty. Hint: pass a text."

@@ -1,4 +1,4 @@
-"""Choices and CHECK constraints of state columns, from the enums of `lifecycle`."""
+"""Makes choices and CHECK constraints of state columns from `lifecycle`."""
 
 from __future__ import annotations
 

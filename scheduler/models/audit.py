@@ -14,7 +14,7 @@ class AuditEntry(models.Model):
     """
 
     class Event(models.TextChoices):
-        """The kind of event, named `noun_verb`."""
+        """The kind of a security event; each name has the form `noun_verb`."""
 
         LOGIN_SUCCEEDED = "login_succeeded"
         LOGIN_FAILED = "login_failed"

@@ -9,10 +9,10 @@ class File(models.Model):
     """An immutable file that clients download, identified by its content and by its name.
 
     Clients cache files by physical name forever (PROTOCOL trap 4), so a name is never reused for
-    other content.  A file without references is deleted in three steps: it is marked (`doomed_at`),
-    deleted from disk, and its row is deleted.  Submissions ignore marked rows.  The same content,
-    submitted again during the deletion, gets a new row with a new name, so that deletion and
-    submission cannot race.
+    other content.  A file without references is deleted in three steps: its row is marked
+    (`doomed_at`), the file is deleted from the disk, and the row is deleted.  Submissions ignore
+    marked rows.  If the same content is submitted during the deletion, it gets a new row with a new
+    name, so that deletion and submission cannot race.
     """
 
     name = models.CharField(max_length=250)

@@ -9,7 +9,7 @@ from scheduler.models._choices import choices
 
 
 class LedgerEntry(models.Model):
-    """A move: its time, subject, axis, source and target state, reason and actor.
+    """A move of a workunit or a result, with its time, reason and actor.
 
     The statement that makes the move inserts the entry.  The table is append-only and partitioned
     by day (`at`); partitions of old days are dropped.  It has no foreign keys, so that entries of
@@ -41,7 +41,8 @@ class CreditEntry(models.Model):
     """A grant of credit; `total_credit` of a host, account, team or app is the sum of its entries.
 
     The table is append-only.  The pair (result, rule) is unique, so that a retry does not grant
-    credit twice.  `result_id` is not a foreign key, because entries of purged results remain.
+    credit twice.  `result_id` is not a foreign key, because the entries remain when results are
+    purged.
     """
 
     result_id = models.BigIntegerField()

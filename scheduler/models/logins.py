@@ -32,7 +32,7 @@ class ThrottleBucket(models.Model):
 class LoginNetwork(models.Model):
     """A network from which an account has logged in.
 
-    The limit on log-in attempts from unknown networks does not apply to it.
+    The limit on attempts to log in to the account from new networks does not apply to this network.
     """
 
     account = models.ForeignKey(

@@ -16,7 +16,7 @@ from scheduler.rights import ALL_RIGHTS, Right, let_through
 
 
 class AccountManager(BaseUserManager["Account"]):
-    """Finds accounts by e-mail address, ignoring case, and creates superusers."""
+    """Finds accounts by e-mail address, without regard to case, and creates superusers."""
 
     def get_by_natural_key(self, username: str | None) -> Account:
         """Return the account with this e-mail address; raise `Account.DoesNotExist`."""
@@ -31,7 +31,7 @@ class AccountManager(BaseUserManager["Account"]):
 
 
 class Team(models.Model):
-    """A team of accounts."""
+    """A team that accounts can join."""
 
     name = models.CharField(max_length=254, unique=True)
     founder = models.ForeignKey(
@@ -104,10 +104,11 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
     @cached_property
     def rights(self) -> frozenset[Right]:
-        """The rights of the account and its groups; all if it is a superuser, none if inactive.
+        """The rights that the account has directly or through its groups.
 
-        The rights are read by one statement and cached on the object, like Django's permissions.
-        After `act_through`, the rights are limited to those that the token's scopes allow.
+        A superuser has all rights, and an inactive account has no rights.  The rights are read by
+        one statement and cached on the object, like Django's permissions.  After `act_through`, the
+        rights are limited to those that the token's scopes allow.
         """
         if not self.is_active:
             return frozenset()

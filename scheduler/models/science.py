@@ -56,7 +56,7 @@ class Platform(models.Model):
 
 
 class App(models.Model):
-    """A science application, with the rules for its results."""
+    """A science application, with the rules for its workunits and results."""
 
     name = models.CharField(max_length=60, unique=True)
     user_friendly_name = models.CharField(max_length=254, blank=True, default="")

@@ -8,8 +8,8 @@ from django.db import models
 class Submitter(models.Model):
     """An account's permission to submit work, and its quotas.
 
-    A quota of None means no limit.  An account with the right `submit_for_every_app` needs no row;
-    with fair shares, a row is created to store `logical_start_at`.
+    A quota of None means no limit.  An account with the right `submit_for_every_app` needs no row.
+    With fair share, a row is created for it to store `logical_start_at`.
     """
 
     account = models.OneToOneField(

@@ -9,13 +9,12 @@ from django.db.models.functions import Now
 class Refusal(models.Model):
     """The reason why a host that requested work cannot get a result of a workunit.
 
-    Only permanent reasons such as memory or platform are stored, not temporary reasons such as a
-    full queue or a quota.  There are no foreign keys; a row is deleted with its workunit, or when
-    it is old.
+    Only permanent reasons such as too little memory are stored, not temporary reasons such as a
+    quota.  The table has no foreign keys.  A row is deleted with its workunit, or when it is old.
 
-    `first_at` and `at` are the times of the first and the last refusal.  A refusal is confirmed at
-    once if no version of the app can ever run on the host (`counts_at_once`), otherwise when it is
-    repeated later (`dispatch.rules.sendability`).
+    `first_at` and `at` are the times of the first and the last refusal.  If no version of the app
+    can ever run on the host (`counts_at_once`), the first refusal is sufficient to count the host
+    as unfit.  Otherwise a later refusal must confirm it (`dispatch.rules.sendability`).
     """
 
     workunit_id = models.BigIntegerField()
@@ -78,7 +77,7 @@ class ScienceFailure(models.Model):
 
 
 class Outage(models.Model):
-    """A period when volunteers could not reach the server, by which deadlines are extended."""
+    """A period when volunteers could not reach the server; deadlines are extended by its length."""
 
     began_at = models.DateTimeField()
     ended_at = models.DateTimeField()

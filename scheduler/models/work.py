@@ -21,7 +21,7 @@ from scheduler.models._choices import choices, named
 
 
 class Queue(models.Model):
-    """A named order of sending workunits, with a limit on the results in progress."""
+    """A queue of workunits, with an order of sending and a limit on the results in progress."""
 
     name = models.CharField(max_length=100, unique=True)
     app = models.ForeignKey(
@@ -43,7 +43,7 @@ class Queue(models.Model):
 
 
 class Batch(models.Model):
-    """A group of workunits of one submitter."""
+    """A group of workunits that a submitter handles together."""
 
     class State(models.IntegerChoices):
         """BOINC's batch states (PROTOCOL 8.2)."""
@@ -110,7 +110,8 @@ class Batch(models.Model):
 class BatchUsage(models.Model):
     """The resource usage of a batch's purged workunits on one day (UTC).
 
-    A workunit counts on the day it finished, a result on the day it was reported.
+    A workunit counts on the day when it finished.  A result counts on the day when it was reported,
+    or when it was sent if it was never reported.
     """
 
     batch = models.ForeignKey(Batch, models.CASCADE, related_name="usage", db_index=False)
@@ -171,13 +172,13 @@ class PurgedResults(models.Model):
 
 
 class Workunit(models.Model):
-    """A unit of computation, done by as many hosts as the quorum needs.
+    """A unit of computation, of which several hosts may compute a result each.
 
-    Units are BOINC's: `rsc_fpops_*` floating-point operations, `rsc_memory_bound` and
-    `rsc_disk_bound` bytes, `rsc_bandwidth_bound` bytes per second.  `outputs` lists the output
-    files of each result, as objects with the keys ``open_name``, ``max_nbytes`` and, if true,
-    ``optional``, ``copy_file``, ``sticky``.  `transition_at` is the time when the workunit is due
-    for the transitioner, or NULL.
+    The units are BOINC's: floating-point operations for `rsc_fpops_*`, bytes for `rsc_memory_bound`
+    and `rsc_disk_bound`, and bytes per second for `rsc_bandwidth_bound`.  `outputs` lists the
+    output files of each result, as objects with the keys ``open_name`` and ``max_nbytes``, and with
+    each flag of `NewOutput` that is true.  `transition_at` is the time when the workunit is due for
+    the transitioner; NULL if it is not due at any time.
     """
 
     name = models.CharField(max_length=200)
@@ -401,11 +402,11 @@ class WorkunitFile(models.Model):
 
 
 class Result(models.Model):
-    """An attempt at a workunit by a host (BOINC's result; volunteers see it as a task).
+    """A computation of a workunit by one host (BOINC's result; volunteers see it as a task).
 
     `app` and `priority` are copies of the workunit's columns, so that a claim scans one index.
-    `cpu_time` and `elapsed_time` are seconds, as reported by the client.  `*_at` are times of the
-    server's clock.
+    `cpu_time` and `elapsed_time` are the seconds that the client reported.  The columns whose names
+    end with `_at` are times of the server's clock.
     """
 
     workunit = models.ForeignKey(Workunit, models.CASCADE, related_name="results", db_index=False)

@@ -1,1 +1,1 @@
-"""Accounts, keys, tokens, roles, quotas, the log-in throttle and the audit log."""
+"""Manages accounts, keys, tokens, roles, quotas, log-in limits and the audit log."""

@@ -2,10 +2,10 @@
 
 Theory of operation.  A row stores a key twice: hashed, to look up the key, and encrypted, to return
 the key at log-in.  An account has one current strong key and one current weak key.  The weak key is
-derived from the current strong key and the stored password hash, and is renewed when either changes
-(PROTOCOL 1.6).  It is looked up by its own hash, so rehashing a password does not change the key
-(PROTOCOL trap 31).  Submission keys are never current, so log-in cannot return one.  A change of
-existing keys locks the account's row.
+derived from the current strong key and the stored password hash, and is renewed when the strong key
+or the password changes (PROTOCOL 1.6).  It is looked up by its own hash, so rehashing a password
+does not change the key (PROTOCOL trap 31).  Submission keys are never current, so log-in cannot
+return a submission key.  Existing keys are changed only while the account's row is locked.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _MAX_KEY_NAME = 100
 
 
 class AccountRefused(ValueError):
-    """An account, password or key is refused. Hint: each message explains what to change."""
+    """An account, password or key is refused. Hint: see the message."""
 
     error_num = -1
 
 
 class BadName(AccountRefused):
-    """The name cannot be shown. Hint: give 1 to 254 characters, without < and >."""
+    """The name of an account or key is not valid. Hint: see the message."""
 
     error_num = -188
 
 
 class UnknownKey(AccountRefused):
-    """The account has no unrevoked key with this id. Hint: list the account's keys."""
+    """The account has no such unrevoked key. Hint: list the account's keys."""
 
 
 class KeyOwner(NamedTuple):
@@ -56,7 +56,7 @@ def key_hash(key: str) -> str:
 
 
 def find_account_by_key(key: str) -> KeyOwner | None:
-    """Return the active account of an unrevoked key, with the key, or None.
+    """Return the active account that has this unrevoked key, and the key, or None.
 
     Executes one statement.  White space and quotation marks around the key are ignored, as by
     BOINC's server.
@@ -83,8 +83,8 @@ def new_key(
 ) -> str:
     """Create a strong or submission key and return its text.
 
-    The current keys stay valid.  Raises `BadName` for an empty or too long name, and
-    `AccountRefused` for a weak key, of which an account has only one.
+    The current keys stay valid.  Raises `BadName` for an empty or too long name.  Raises
+    `AccountRefused` for a weak key, because an account has only one weak key.
     """
     if not 0 < len(name) <= _MAX_KEY_NAME:
         msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
@@ -103,7 +103,7 @@ def new_key(
 
 
 def first_submission_key(*, account: Account, now: datetime) -> str | None:
-    """Create a submission key; return None if the account already has one."""
+    """Create and return a submission key; return None if the account has a submission key."""
     with transaction.atomic():
         locked = lock(account)
         if live_keys(locked, AccountKey.Kind.SUBMISSION).exists():
@@ -128,7 +128,10 @@ def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet
 
 
 def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
-    """Record the use of a submission key in the audit log, at most once per day and address."""
+    """Record the use of a submission key in the audit log, at most once per day and address.
+
+    Also sets the account as the actor of later audit entries (`audit.identify`).
+    """
     audit.identify(account)
     audit.record_daily(
         audit.Event.KEY_USED,
@@ -143,8 +146,8 @@ def revoke_after_password_change(
 ) -> dict[str, int]:
     """Revoke the locked account's submission keys and renew its weak key.
 
-    `revoke_host_keys` also revokes the strong keys and creates a new one.  Returns the number of
-    revoked keys of each kind.
+    `revoke_host_keys` also revokes the strong keys and creates a new strong key.  Returns the
+    numbers of revoked keys: `submission_keys` and, with `revoke_host_keys`, `host_keys`.
     """
     counts = {"submission_keys": _revoke_all(account, AccountKey.Kind.SUBMISSION, now)}
     if revoke_host_keys:
@@ -203,12 +206,15 @@ def login_key(account: Account) -> str:
     """Return the account's current strong key; raise `UnknownKey` if it has none."""
     current = current_key(account, AccountKey.Kind.STRONG)
     if current is None:
-        raise UnknownKey(f"Account {account.pk} has no current key. Hint: create one with new_key.")
+        raise UnknownKey(f"Account {account.pk} has no current key. Hint: change its password.")
     return signing.unseal(bytes(current.sealed))
 
 
 def renew_weak_key(account: Account, key: str, now: datetime) -> str:
-    """Replace the weak key with a key derived from the strong key `key` and the password hash."""
+    """Replace the weak key of the locked account, and return the new weak key.
+
+    The new weak key is derived from the strong key `key`, the password hash and a random salt.
+    """
     if old := current_key(account, AccountKey.Kind.WEAK):
         _revoke(old, now)
     # The salt changes the weak key even if the strong key and the password are unchanged.

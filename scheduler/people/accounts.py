@@ -61,11 +61,11 @@ _MAX_ID_DIGITS = 19
 
 
 class BadPasswordDigest(AccountRefused):
-    """This is not a password digest. Hint: send md5(password + lower-case e-mail) in hex."""
+    """The digest is not valid, or the password is empty. Hint: see the message."""
 
 
 class UnknownEmail(AccountRefused):
-    """No account has this e-mail address. Hint: check its spelling, or create an account."""
+    """No active account has this e-mail address. Hint: check its spelling."""
 
     error_num = -136
 
@@ -89,7 +89,7 @@ class WrongPassword(AccountRefused):
 
 
 class AccountCreationDisabled(AccountRefused):
-    """The project accepts no new accounts from clients. Hint: ask its staff for one."""
+    """The project accepts no new accounts from clients. Hint: ask its staff for an account."""
 
     error_num = -208
 
@@ -102,7 +102,7 @@ class BadLoginToken(AccountRefused):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """An account and its strong key, with which clients authenticate."""
+    """An account and its strong key; `created` is True if the call created the account."""
 
     account: Account
     key: str
@@ -129,15 +129,16 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
     address: str | None = None,
     now: datetime,
 ) -> Credentials:
-    """Create an account, or return the existing one if its password is the same (PROTOCOL 1.4).
+    """Create an account, or return the existing account with this password (PROTOCOL 1.4).
 
     `by_staff` creates an account regardless of the project's setting.  The new account joins the
     team `team_name`.  A team that does not exist or accepts no members is ignored, because a client
     would treat an error as a failed log-in.
 
-    Raises `AccountRefused` for an invalid digest, address or name, `EmailTaken` for an existing
-    account with another password, `AccountCreationDisabled` and `BadInvitation` if the caller may
-    not create accounts, `TooManyAttempts` and `HashQueueFull`.
+    Raises `AccountRefused` for an invalid digest, address or name, and `EmailTaken` for an existing
+    account that is inactive or has another password.  Raises `AccountCreationDisabled` or
+    `BadInvitation` if the caller may not create accounts.  Also raises `TooManyAttempts` and
+    `HashQueueFull`.
     """
     email = email.strip().lower()
     _check_digest(passwd_hash)
@@ -224,8 +225,8 @@ def create_staff(
     """Create a superuser account; `fields` can override `is_staff` and `is_superuser`.
 
     `now` None means the time of the database's clock.  Callers in a transaction pass
-    `stored_password`, the hash that `stored_hash` returned.  Raises `EmailTaken`, `BadEmail`, and
-    `BadPasswordDigest` for an empty password.
+    `stored_password`, the hash that `stored_hash` returned.  Raises `EmailTaken`, `BadEmail`,
+    `BadName`, `HashQueueFull`, and `BadPasswordDigest` for an empty password.
     """
     email = _good_email(email.strip().lower())
     if not password:
@@ -252,7 +253,7 @@ def create_staff(
 
 
 def stored_hash(*, email: str, password: str) -> str:
-    """Return the hash to store in `Account.password`; raise `HashQueueFull`."""
+    """Return the hash to store in `Account.password`.  Raises `HashQueueFull`."""
     return make_password(password_digest(email=email, password=password))
 
 
@@ -291,9 +292,10 @@ def log_in(
 ) -> Account | None:
     """Return the active account with this e-mail address and password, or None.
 
-    Every call computes one hash, so that its duration does not reveal whether the account exists.
-    `record` writes an audit entry; the admin passes False, because Django's log-in signals write
-    the entry.  Raises `TooManyAttempts`, `HashQueueFull`.
+    `door` is the name of the interface in the audit log.  Every attempt that is not refused
+    computes one hash, so that its duration does not reveal whether the account exists.  `record`
+    writes an audit entry; the admin passes False, because Django's log-in signals write the entry.
+    Raises `TooManyAttempts`, `HashQueueFull`.
     """
     email = email.strip()
     digest = password_digest(email=email, password=password)
@@ -341,7 +343,7 @@ def change_password(
 
 
 class MasterPasswordBackend(ModelBackend):
-    """Authenticates Django's log-in by e-mail address and password digest."""
+    """Authenticates Django's log-in by e-mail address and password."""
 
     def authenticate(
         self,
@@ -374,7 +376,7 @@ def _attempt(
 ) -> Iterator[throttle.Attempt | None]:
     """Charge an attempt to the throttle; refund the charge if the hash queue is full.
 
-    Yields None without an address, because shell commands are not throttled.
+    Yields the attempt; None if `address` is None, because shell commands are not throttled.
     """
     if address is None:
         yield None
@@ -388,7 +390,7 @@ def _attempt(
 
 
 def find_account_by_email(email: str) -> Account | None:
-    """Return the account with this e-mail address, ignoring case, or None."""
+    """Return the account with this e-mail address (in any case), or None."""
     if "\0" in email:  # PostgreSQL text cannot contain NUL
         return None
     return Account.objects.filter(email=email.strip().lower()).first()
@@ -468,7 +470,7 @@ def _good_email(email: str) -> str:
 
 
 def good_name(name: str) -> str:
-    """Return the stored form of an account's name; raise `BadName` if it is invalid."""
+    """Return the name without surrounding white space; raise `BadName` if it is invalid."""
     stripped = name.strip()
     if (
         not 0 < len(stripped) <= _MAX_NAME

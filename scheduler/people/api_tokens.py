@@ -1,4 +1,4 @@
-"""Creates, recognizes and revokes API tokens."""
+"""Creates, checks and revokes API tokens."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from scheduler.rights import OWN_SCOPES, SCOPES
 #: Prefix of every token; secret scanners search for it.
 PREFIX = "mh_"
 MAX_NAME = 100
-#: Maximum length of a token; longer texts are rejected without hashing.
+#: Maximum length of a token; a longer text is rejected without hashing.
 _MAX_LENGTH = 200
 
 
 class TokenRefused(ValueError):
-    """The requested token is not allowed. Hint: the message has the reason."""
+    """The requested token is not allowed. Hint: see the message."""
 
 
 class WrongPassword(ValueError):
-    """No account has this e-mail address and password. Hint: check both."""
+    """The log-in failed, or the password was changed during the request. Hint: log in again."""
 
 
 def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
     """Return the account with this e-mail address and password.
 
-    Raises `WrongPassword` for an unknown address and for a wrong password, `TooManyAttempts`,
-    `HashQueueFull`.
+    Raises `WrongPassword` for an unknown address, a wrong password and an inactive account.  Also
+    raises `TooManyAttempts` and `HashQueueFull`.
     """
     account = log_in(email=email, password=password, door="tokens", address=address, now=now)
     if account is None:
@@ -54,7 +54,9 @@ def create_by_token(
 ) -> tuple[ApiToken, str]:
     """Create a token with the token `parent`; return its row and its text.
 
-    Raises `TokenRefused` for a scope that `parent` lacks, or an expiry later than that of `parent`.
+    Without `expire_at`, the token expires at the same time as `parent`.  Raises `TokenRefused` for
+    a scope that `parent` lacks or an expiry later than that of `parent`, and the exceptions of
+    `create`.
     """
     if missing_scopes := [
         scope for scope in scopes if scope in SCOPES and scope not in scopes_of(parent)
@@ -101,7 +103,7 @@ def effective_scopes(token: ApiToken) -> list[str]:
 
 
 def of_account(account: Account) -> QuerySet[ApiToken]:
-    """Return an account's unrevoked tokens."""
+    """Return an account's unrevoked tokens, including expired tokens."""
     return ApiToken.objects.filter(account=account, revoked_at__isnull=True)
 
 
@@ -114,7 +116,11 @@ def create(
     parent: ApiToken | None = None,
     now: datetime,
 ) -> tuple[ApiToken, str]:
-    """Create a token; return its row and its text, which is not stored.  Raises `TokenRefused`."""
+    """Create a token; return its row and its text, which is not stored.
+
+    Raises `TokenRefused` for an invalid name, scope or expiry and for a revoked `parent`.  Raises
+    `WrongPassword` if the password was changed after `account` was read.
+    """
     if not 0 < len(name) <= MAX_NAME:
         msg = f"A token's name has {len(name)} characters. Hint: give 1 to {MAX_NAME}."
         raise TokenRefused(msg)
@@ -167,7 +173,7 @@ def _require_live(parent: ApiToken) -> None:
 
 
 def _require_same_password(account: Account) -> None:
-    """Lock the account; raise `WrongPassword` if its password changed since it was read.
+    """Lock the account; raise `WrongPassword` if its password changed after `account` was read.
 
     A password change revokes all tokens, so the old password must not create a new token.
     """
@@ -176,11 +182,11 @@ def _require_same_password(account: Account) -> None:
 
 
 def recognize(text: str, *, now: datetime) -> ApiToken | None:
-    """Return the valid token with this text, with its account, or None.
+    """Return the valid token with this text, or None.
 
-    A revoked or expired token is invalid, as is a token of an inactive account.  The rights of the
-    returned account are limited by the token's scopes.  The audit log has one entry per day for
-    each address from which the token is used.
+    A revoked or expired token is invalid, as is a token of an inactive account.  The rights of
+    `token.account` are limited by the token's scopes, and the account is set as the actor of later
+    audit entries.  The use is recorded in the audit log once per day and address.
     """
     if not text.startswith(PREFIX) or not text.isascii() or len(text) > _MAX_LENGTH:
         return None

@@ -81,8 +81,9 @@ def record(
 ) -> None:
     """Write one entry, attributed to the current actor.
 
-    `subject` and the actor's name are shortened to 254 characters, without NUL.  An actor's address
-    that is not an IP address, such as the name of a Unix socket, is stored as NULL.
+    NUL characters are removed from `subject` and the actor's name, and both are shortened to 254
+    characters.  An address that is not an IP address, such as the name of a Unix socket, is stored
+    as NULL.
     """
     actor = current_actor()
     entry = AuditEntry.objects.create(
@@ -113,10 +114,10 @@ def record_daily(
     subject: str,
     details: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write an entry unless one exists for this day (UTC), event, subject, account and address.
+    """Write an entry once per day (UTC), event, subject, account and address.
 
-    Use this for an event of every request, such as the use of a token.  Concurrent calls in
-    several processes can write duplicates.
+    Use this for an event that every request causes, such as the use of a token.  Concurrent calls
+    in several processes can write duplicates.
     """
     actor, today = current_actor(), now.astimezone(UTC)
     address = valid_address(actor.address)
@@ -161,7 +162,7 @@ def claimed_email(text: str) -> str:
 
 
 def valid_address(text: str | None) -> str | None:
-    """Return an IP address in canonical form, without a zone; None for other text."""
+    """Return an IP address in canonical form, without a zone, or None for any other text."""
     try:
         return str(ip_address((text or "").partition("%")[0]))
     except ValueError:

@@ -36,10 +36,11 @@ _waiting = 0
 def in_queue(
     compute_hash: Callable[[], str], *, before_waiting: Callable[[], None] | None = None
 ) -> str:
-    """Run `compute_hash` in the queue and return its result; raise `HashQueueFull`.
+    """Run `compute_hash` in the queue and return its result.
 
-    Releases the calling thread's database connections, unless a transaction is open.  Tests pass
-    `before_waiting`, which is called in the calling thread.
+    Releases the calling thread's database connections, unless a transaction is open.  Raises
+    `HashQueueFull` if `max_waiting_hashes` requests are waiting.  Tests pass `before_waiting`,
+    which is called in the calling thread.
     """
     global _waiting  # noqa: PLW0603  one queue per process
     release_connections()

@@ -1,4 +1,4 @@
-"""Processes a request once, even if it is repeated with its idempotency key.
+"""Processes a request once, even if it is sent again with its idempotency key.
 
 Theory of operation.  The transaction that processes a request inserts the row of its key.  A
 second request with the same key waits at the unique index for the end of that transaction.  If the
@@ -44,7 +44,10 @@ class StillUnderWay(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The status and answer of a request; `replayed` is True if an earlier request stored them."""
+    """The status and answer of a request.
+
+    `replayed` is True if an earlier request with the same key stored them.
+    """
 
     status: int
     answer: dict[str, Any]
@@ -54,10 +57,11 @@ class Outcome:
 def earlier_outcome(
     *, account: Account, key: str, request_hash: Callable[[], str]
 ) -> Outcome | None:
-    """Return the outcome of the earlier request with this key; None if the key is new.
+    """Return the outcome of the earlier request with this key, or None if the key is new.
 
-    `request_hash` is called only for a used key.  Call this function outside transactions, because
-    hashing a long body is slow.  Raises `BadKey`, `KeyReused`.
+    `request_hash` returns the hash of the request, and is called only for a used key.  Call this
+    function outside transactions, because hashing a long body is slow.  Raises `BadKey` for an
+    invalid key, and `KeyReused` if the earlier request had another hash.
     """
     _check(key)
     row = IdempotencyKey.objects.filter(account=account, key=key).first()
@@ -76,8 +80,9 @@ def once(
     """Call `act` and store its outcome under the key, or return the outcome stored earlier.
 
     `act` returns the status and an answer that JSON can represent.  It runs in the transaction
-    that stores the key, so if it raises, the key can be used again.  Raises `BadKey`, `KeyReused`,
-    `StillUnderWay`.
+    that stores the key, so if it raises, the key can be used again.  Raises `BadKey` for an invalid
+    key, `KeyReused` if the earlier request had another hash, and `StillUnderWay` after
+    `CLAIM_TIMEOUT`.
     """
     _check(key)
     with transaction.atomic():

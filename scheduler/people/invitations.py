@@ -22,7 +22,7 @@ _MAX_USES, _MAX_NAME = 1_000_000, 100
 
 
 class BadInvitation(AccountRefused):
-    """The invitation code is missing, unknown or used up. Hint: ask the project's staff for one."""
+    """The invitation code is missing or not valid. Hint: ask the project's staff for a code."""
 
     error_num = -209
 
@@ -88,7 +88,10 @@ def use(code: str, *, now: datetime) -> None:
 
 
 def revoke(invitation_id: int, *, now: datetime) -> bool:
-    """Revoke an invitation, but not its accounts; return False if it is unknown or revoked."""
+    """Revoke an invitation; return False if it is unknown or already revoked.
+
+    Accounts that were created with the invitation remain.
+    """
     live = Invitation.objects.filter(pk=invitation_id, revoked_at__isnull=True)
     with transaction.atomic():
         revoked = bool(live.update(revoked_at=now))

@@ -1,7 +1,8 @@
-"""Records log-ins to the admin in the audit log, with Django's signals.
+"""Records log-ins to the admin, and failed log-ins, in the audit log.
 
-The address of an entry comes from the enclosing `audit.acting` block.  Log-ins by the API and
-BOINC's web RPCs send no signals; `people.throttle` records them.
+The receivers of Django's signals write the entries.  The address of an entry comes from the
+enclosing `audit.acting` block.  Log-ins by the API and by BOINC's web RPCs send no signals;
+`people.throttle` records those log-ins.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from scheduler.people.audit import Event
 
 
 def connect() -> None:
-    """Connect the receivers to Django's signals; idempotent."""
+    """Connect the receivers to Django's signals; a second call has no effect."""
     user_logged_in.connect(_on_success, dispatch_uid="audit_login_succeeded")
     user_login_failed.connect(_on_failure, dispatch_uid="audit_login_failed")
 

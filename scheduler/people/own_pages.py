@@ -1,4 +1,4 @@
-"""Reads pages of an account's rows, at a cost independent of other accounts' rows.
+"""Reads pages of an account's rows without reading all rows of other accounts.
 
 Theory of operation.  Pages are sorted by row id, but the owner is a column of the batch.  A scan by
 id until the page is full could read the rows of all other accounts.  Therefore, a page is read in
@@ -6,8 +6,8 @@ at most two steps:
 
 1. Read a limited number of the next rows of all accounts.  This fills the page of an account that
    owns most rows.
-2. If the page is not full, read the next ids of each batch of the account by an index, and merge
-   them.
+2. If the page is not full, read the next ids of each batch of the account with an index scan, and
+   merge these ids.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class _Each(Func):
 def page(
     rows: QuerySet[Row], viewer: Account, *, batch: str, beyond: Q, order: str, count: int
 ) -> list[Row]:
-    """Return the first `count` rows of the viewer that match `beyond`, sorted by `order`.
+    """Return the viewer's first `count` rows that match `beyond`, sorted by `order`.
 
-    `rows` are the filtered rows of all accounts; `order` is "pk" or "-pk"; `batch` is the lookup
-    from a row to its batch, such as ``workunit__batch``.  Executes one statement if the viewer owns
-    most rows, else two.
+    `rows` are the filtered rows of all accounts, and `beyond` is the condition for the rows after
+    the previous page.  `order` is "pk" or "-pk".  `batch` is the lookup from a row to its batch,
+    such as ``workunit__batch``.  Executes one statement if the first step fills the page, else two.
     """
     near = rows.model._default_manager.filter(beyond).order_by(order).values("pk")
     page_rows = _read(rows, viewer, near[: SCANNED_PER_ROW * count], batch, order, count)

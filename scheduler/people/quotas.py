@@ -20,7 +20,7 @@ from scheduler.sql import fetch_one
 
 
 class QuotaExceeded(Exception):
-    """A submitter's quota would be exceeded. Hint: the message explains how to reduce usage."""
+    """A submitter's quota would be exceeded. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +62,14 @@ def unfinished_workunits(account: Account) -> int:
 def kept_bytes(account: Account) -> int:
     """Return the total bytes of an account's `FileHold` files and of its workunits' inputs.
 
-    A file with several references counts once.
+    A file with several references counts once.  Files on other servers are excluded.
     """
     row = fetch_one("people/read_kept_bytes", {"account_id": account.pk}) or {}
     return int(row["nbytes"])
 
 
 def kept_output_bytes(account: Account) -> int:
-    """Return the total bytes of outputs kept until the account retires their batches."""
+    """Return the total bytes of the outputs that are kept until their batches are retired."""
     row = fetch_one("people/read_kept_outputs", {"account_id": account.pk}) or {}
     return int(row["nbytes"])
 
@@ -87,23 +87,23 @@ def lock(account: Account | None) -> None:
 
 
 def require_workunits(account: Account | None, more: int) -> None:
-    """Raise `QuotaExceeded` if `more` workunits exceed the limit.  Call `lock` first."""
+    """Raise `QuotaExceeded` if `more` new workunits would exceed the limit.  Call `lock` first."""
     limits = _limits(account)
     if account is None or limits is None or limits.max_unfinished_workunits is None:
         return
     limit, count = limits.max_unfinished_workunits, unfinished_workunits(account)
     if count + more > limit:
         raise QuotaExceeded(
-            f"{account} has {count} unfinished workunits and may have {limit}; "
-            f"{more} are too many. "
-            "Hint: submit fewer, wait, or ask the project's staff for more."
+            f"{account} has {count} unfinished workunits; {more} more would exceed the limit of "
+            f"{limit}. "
+            "Hint: submit fewer, wait, or ask the project's staff for a higher limit."
         )
 
 
 def require_bytes(account: Account | None, more: int = 0) -> int:
     """Return the bytes of files and outputs kept for the account; 0 without a limit.
 
-    Raises `QuotaExceeded` if the kept bytes plus `more` exceed the limit.
+    Raises `QuotaExceeded` if the kept bytes plus `more` bytes would exceed the limit.
     """
     max_bytes = _max_bytes(account)
     if account is None or max_bytes is None:
@@ -111,8 +111,8 @@ def require_bytes(account: Account | None, more: int = 0) -> int:
     kept = kept_bytes(account) + kept_output_bytes(account)
     if kept + more > max_bytes:
         raise QuotaExceeded(
-            f"{account} would have {kept + more} bytes of files kept, and may have {max_bytes}. "
-            "Hint: give up files, retire batches, or ask the project's staff for more."
+            f"{account} would keep {kept + more} bytes of files, and the limit is {max_bytes}. "
+            "Hint: give up files, retire batches, or ask the project's staff for a higher limit."
         )
     return kept
 
@@ -120,16 +120,16 @@ def require_bytes(account: Account | None, more: int = 0) -> int:
 class Headroom:
     """Checks the quota of bytes for the chunks of one submission.
 
-    Summing the account's bytes reads all its files.  Therefore, the sum is computed for the first
-    chunk, and again only when this sum plus the later chunks exceeds the quota.  Bytes of
-    concurrent submissions of the account are not counted: call `require_bytes` at the end.
+    The sum of the account's bytes reads the rows of all its files.  Therefore, the sum is computed
+    for the first chunk, and again only when this sum plus the later chunks exceeds the quota.  The
+    bytes of concurrent submissions are not counted, so call `require_bytes` at the end.
     """
 
     def __init__(self) -> None:
         self._used: int | None = None
 
     def take(self, account: Account | None, file_ids: Collection[int]) -> None:
-        """Add the bytes of new files; raise `QuotaExceeded` if the quota is exceeded."""
+        """Add the bytes of the stored files `file_ids`; raise `QuotaExceeded` above the quota."""
         max_bytes = _max_bytes(account)
         if max_bytes is None:
             return

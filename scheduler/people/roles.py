@@ -1,8 +1,8 @@
 """Sets up, gives and takes roles; checks the permission to change an account.
 
 Theory of operation.  A role is a Django group with the permissions of `rights.ROLES`.  Every
-`migrate` resets these permissions; a project that needs others creates its own group.  Code checks
-`account.has_right(Right.X)`.  `is_staff` only gives access to the admin site.
+`migrate` resets these permissions.  A project that needs other permissions creates its own group.
+Code checks `account.has_right(Right.X)`.  `is_staff` only gives access to the admin site.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _IN_ADMIN = frozenset({"publisher", "operator", "moderator", "read-only"})
 
 
 class UnknownRole(ValueError):
-    """No role has this name. Hint: the message lists the roles."""
+    """No role has this name. Hint: see the roles in the message."""
 
 
 def set_up() -> None:
-    """Create the groups of the roles and set their permissions; idempotent."""
+    """Create missing groups of roles, and set the permissions of all groups of roles."""
     config = apps.get_app_config("scheduler")
     create_permissions(config, verbosity=0)
     ids = dict(
@@ -53,7 +53,7 @@ def _set_permissions(group: Group, wanted: set[int]) -> None:
 
 
 def of_account(account: Account) -> list[str]:
-    """Return the names of an account's groups, `superuser` first if it is one."""
+    """Return the names of an account's groups, after `superuser` if the account is a superuser."""
     names = sorted(account.groups.values_list("name", flat=True))
     return ["superuser", *names] if account.is_superuser else names
 
@@ -73,9 +73,9 @@ def members() -> dict[str, list[str]]:
 
 
 def give(account: Account, role: str, *, now: datetime) -> bool:
-    """Give an account a role; return False if it already had the role.  Raises `UnknownRole`.
+    """Give an account a role; return False if the account already had the role.
 
-    A role of `_IN_ADMIN` also sets `is_staff`.
+    A role of `_IN_ADMIN` also sets `is_staff`.  Raises `UnknownRole`.
     """
     with transaction.atomic():
         group = _group(role)
@@ -90,9 +90,10 @@ def give(account: Account, role: str, *, now: datetime) -> bool:
 
 
 def take(account: Account, role: str, *, now: datetime) -> bool:
-    """Take a role from an account; return False if it lacked the role.  Raises `UnknownRole`.
+    """Take a role from an account; return False if the account did not have the role.
 
-    Clears `is_staff` if the account has no other group, no permission and is not a superuser.
+    Clears `is_staff` if the account has no other group, has no permission of its own and is not a
+    superuser.  Raises `UnknownRole`.
     """
     with transaction.atomic():
         group = _group(role)
@@ -121,7 +122,10 @@ def _record(account: Account, change: Mapping[str, str], now: datetime) -> None:
 
 
 def grantable_scopes(account: Account) -> list[str]:
-    """Return the scopes that the account may grant to a token, limited by the token in use."""
+    """Return the scopes that the account may grant to a token.
+
+    If the account acts through a token, its rights are limited by the scopes of that token.
+    """
     rights = account.rights
     scopes = allowed_scopes(rights, manages_app=False)
     if {"publish", "manage"} <= set(scopes):
@@ -131,12 +135,12 @@ def grantable_scopes(account: Account) -> list[str]:
 
 
 def may_change(actor: Account, target: Account) -> bool:
-    """Return whether a moderator may change an account, including its password.
+    """Return whether `actor` may change the account `target`, including its password.
 
-    Only superusers may change superusers, other staff, and accounts with a right that the moderator
-    lacks, because setting a password gives access to all rights of the account.  For an account
-    that may submit work, the moderator needs `submit_for_every_app`; an account that may manage an
-    app is changed only by superusers.
+    A superuser may change every account.  Other actors need `moderate_people`, and may not change
+    superusers, staff, accounts that may manage an app, or accounts with a right that the actor
+    lacks.  To change an account that may submit work, the actor also needs `submit_for_every_app`.
+    The reason is that setting a password gives access to all rights of the account.
     """
     if actor.is_superuser:
         return True

@@ -1,4 +1,4 @@
-"""The apps for which accounts may submit work, and their quotas.
+"""Grants and checks permissions to submit work and manage apps, and sets quotas.
 
 Theory of operation.  An account with the right `submit_for_every_app` may submit for every app.
 Other accounts need a row in ``submitter`` and, unless `all_apps` is set, a row in ``submitter_app``
@@ -25,7 +25,7 @@ from scheduler.rights import Right
 
 
 class NotAllowed(PermissionError):
-    """The account lacks a permission. Hint: the message explains how to get it."""
+    """The account lacks a permission. Hint: see the message."""
 
 
 def allow(
@@ -39,7 +39,8 @@ def allow(
 ) -> Submitter:
     """Permit an account to submit for `apps` (None: all apps), and set its limits.
 
-    Permissions for other apps remain.  Both limits are replaced; None removes a limit.
+    `may_manage` is stored for each app in `apps`.  Permissions for other apps remain.  Both limits
+    are replaced; None removes a limit.
     """
     limits = {
         "max_unfinished_workunits": max_unfinished_workunits,
@@ -71,10 +72,10 @@ def allow(
 
 
 def forbid(account: Account, *, now: datetime) -> bool:
-    """Remove all permissions of an account to submit; return whether it had any.
+    """Remove an account's permissions for apps; return whether the account had a permission.
 
-    The account keeps its fair share and logical start time for a later permission.  Submitted work
-    is not cancelled.
+    Permissions by a role remain.  The fair share and logical start time of the account are kept for
+    a later permission.  Submitted work is not cancelled.
     """
     with transaction.atomic():
         submitter = Submitter.objects.select_for_update(no_key=True).filter(account=account).first()
@@ -94,7 +95,7 @@ def forbid(account: Account, *, now: datetime) -> bool:
 def require_submitter(account: Account) -> None:
     """Raise `NotAllowed` if the account may not submit for any app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
-    # The row is read first, because most submitters have one, which saves reading their rights.
+    # The row is read first, because most submitters have a row, which saves reading rights.
     if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
         return
     raise NotAllowed(
@@ -139,7 +140,7 @@ def require_publish(account: Account, app: App) -> None:
 
 
 def require_manage(account: Account, app: App | None) -> None:
-    """Raise `NotAllowed` if the account may not change the app, or create apps (None)."""
+    """Raise `NotAllowed` if the account may not change the app; None means a new app."""
     if account.has_right(Right.MANAGE_APPS) or (app is not None and _manages(account, app)):
         return
     what = f"manage app {app}" if app is not None else "create apps"

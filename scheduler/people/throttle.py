@@ -7,11 +7,12 @@ attempt does not depend on whether the account exists.  Three buckets are charge
 1. the bucket of the network (a /24 or /64), which is also charged for queries whether an account
    exists;
 2. the bucket of the account and this network;
-3. the bucket of the account and all networks from which it has never logged in.
+3. the bucket of the account and all networks from which it has not logged in recently.
 
-Networks from which the account has logged in skip the third bucket, so that an attack from other
-networks cannot lock out the owner.  A correct password refunds the charges.  Keys of buckets
-contain keyed hashes of networks and e-mail addresses, which need not belong to an account.
+Attempts from networks from which the account has logged in recently are not charged to the third
+bucket, so that an attack from other networks cannot lock out the owner.  The charges are refunded
+after a correct password.  Keys of buckets contain keyed hashes of networks and e-mail addresses.
+The e-mail address of an attempt need not belong to an account.
 
 `Attempt.door` is the name of the interface in the audit log, such as `lookup_account` or `admin`.
 """
@@ -36,7 +37,7 @@ _DAY = timedelta(days=1)
 
 
 class TooManyAttempts(Exception):
-    """The throttle refused an attempt. Hint: try again after `seconds`."""
+    """Too many attempts were made. Hint: try again after `seconds` seconds."""
 
     def __init__(self, message: str, seconds: int) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An allowed attempt; `charges` maps keys of buckets to the charged amounts."""
+    """An allowed attempt; `charges` maps keys of buckets to charges, which are durations."""
 
     door: str
     email: str
@@ -56,9 +57,9 @@ class Attempt:
 
 
 def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
-    """Charge a log-in attempt to its buckets; raise `TooManyAttempts`.
+    """Charge a log-in attempt to its buckets; raise `TooManyAttempts` if a bucket is full.
 
-    Call `succeeded` after a correct password, `failed` after a wrong one, and `refund` if the
+    Call `succeeded` after a correct password, `failed` after a wrong password, and `refund` if the
     password was not checked.
     """
     attempt = charge_query(door=door, email=email, address=address, now=now)
@@ -85,7 +86,7 @@ def charge(*, door: str, email: str, address: str, now: datetime) -> Attempt:
 def charge_query(*, door: str, email: str, address: str, now: datetime) -> Attempt:
     """Charge a query whether an account exists to the caller's network.
 
-    Raises `TooManyAttempts` if the limit is exhausted.  Does nothing if `login_throttle` is off.
+    Raises `TooManyAttempts` if the bucket is full.  Charges nothing if `login_throttle` is off.
     """
     attempt = Attempt(door, email.strip().lower()[:254], address, network_of(address), now)
     config = settings.PROJECT
@@ -100,7 +101,11 @@ def charge_query(*, door: str, email: str, address: str, now: datetime) -> Attem
 
 
 def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
-    """Charge the creation of an account to the caller's network; raise `TooManyAttempts`."""
+    """Charge the creation of an account to the caller's network.
+
+    Raises `TooManyAttempts` if the network's daily limit is reached.  Charges nothing if
+    `login_throttle` is off or `accounts_per_network` is 0.
+    """
     attempt = Attempt("create_account", email, address, network_of(address), now)
     config = settings.PROJECT
     if config.login_throttle and config.accounts_per_network:
@@ -114,7 +119,10 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
 
 
 def succeeded(attempt: Attempt | None, account: Account, *, record: bool = True) -> None:
-    """Refund the attempt and store its network; record at most one log-in per hour and network."""
+    """Refund the attempt and store its network; do nothing if `attempt` is None.
+
+    With `record`, write an audit entry, at most once per hour, account and network.
+    """
     if attempt is None:
         return
     refund(attempt)
@@ -124,7 +132,7 @@ def succeeded(attempt: Attempt | None, account: Account, *, record: bool = True)
 
 
 def failed(attempt: Attempt | None) -> None:
-    """Record a wrong password, without refunding the charges."""
+    """Record a failed log-in in the audit log, without refunding the charges."""
     if attempt is not None:
         _record(audit.Event.LOGIN_FAILED, attempt, {})
 

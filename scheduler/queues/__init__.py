@@ -1,1 +1,1 @@
-"""Named queues of work: creation, change and removal."""
+"""Creates, changes and deletes named queues of work."""

@@ -1,1 +1,1 @@
-"""Results: reports, replication, validation requests and outages."""
+"""Handles reports of results, replication, revalidation requests and outages."""

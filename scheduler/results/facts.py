@@ -1,4 +1,4 @@
-"""Facts about workunits and their results, the input of the rules [pure]."""
+"""Facts about workunits and their results, which the rules use [pure]."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DIGITS = 19
 
 
 def output_name(result_name: str, result_id: int, position: int) -> str:
-    """Return the physical name of a result's output number `position`; it is unique.
+    """Return the unique physical name of a result's output at `position`.
 
     >>> output_name("range_7_0", 42, 1)
     'range_7_0_r42_1'
@@ -22,7 +22,7 @@ def output_name(result_name: str, result_id: int, position: int) -> str:
 
 
 def result_of(output: str) -> int | None:
-    """Return the id of the result whose output has this physical name, else None.
+    """Return the result id in an output's physical name, or None for any other name.
 
     >>> result_of("range_7_0_r42_1"), result_of("readme.txt")
     (42, None)
@@ -67,7 +67,7 @@ class ResultFacts:
 
 @dataclass(frozen=True, slots=True)
 class WorkunitFacts:
-    """One workunit with its results in ascending id.
+    """A workunit with its results in the order of their ids.
 
     The fields have the order of the columns of the transitioner's statement.
     """

@@ -24,22 +24,25 @@ DETECTED_REASON = "the web processes sent no heartbeat"
 
 
 class BadOutage(ValueError):
-    """The times of an outage are impossible.  Hint: the message describes the correction."""
+    """An outage has impossible times, or it does not exist.  Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class MoveStep:
-    """Number of results whose deadlines one step moved; `done` if no outage is left to apply."""
+    """The number of results whose deadlines one step moved.
+
+    `done` is True if no outage is left to apply.
+    """
 
     results: int = 0
     done: bool = True
 
 
 def beat(*, now: datetime) -> datetime | None:
-    """Record a heartbeat; if the gap before it was an outage, return the start of the gap.
+    """Record a heartbeat; return the start of the outage that it ends, or None.
 
-    Returns None otherwise.  Several processes may call this at once; one of them records the
-    outage.
+    A gap of more than `outage_after` between two heartbeats is recorded as an outage.  If several
+    processes call this at once, only one of them records the outage.
     """
     outage = sql.fetch_one(
         "results/beat",
@@ -80,14 +83,14 @@ def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
 
 
 def concerned(began_at: datetime, ended_at: datetime) -> int:
-    """Return the number of results in progress whose deadline this outage would move."""
+    """Return the number of results in progress whose report deadline an outage would move."""
     return Result.objects.filter(
         server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
     ).count()
 
 
 def recent() -> list[Outage]:
-    """Return the most recent outages, newest first."""
+    """Return at most 50 outages, newest first."""
     return list(Outage.objects.order_by("-began_at", "-id")[:_MAX_LISTED])
 
 
@@ -97,7 +100,10 @@ def find(outage_id: int) -> Outage | None:
 
 
 def remove(outage_id: int) -> Outage:
-    """Delete an outage without moving deadlines back; raises `BadOutage` if it does not exist."""
+    """Delete an outage and return it; raises `BadOutage` if it does not exist.
+
+    Deadlines that the outage has moved are not moved back.
+    """
     with transaction.atomic():
         outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
         if outage is None:
@@ -108,9 +114,10 @@ def remove(outage_id: int) -> Outage:
 
 
 def apply_next(*, now: datetime, limit: int) -> MoveStep:
-    """Move the deadlines of the next `limit` results by the earliest outage not yet applied.
+    """Move deadlines by the earliest outage that is not applied and not locked.
 
-    Locks the workunits in ascending id.  `done` is False while another process applies an outage.
+    One call examines the next `limit` results by id, and locks the workunits of the results that
+    may change in ascending id.  `done` is False while another process applies an outage.
     """
     with transaction.atomic():
         outage = sql.fetch_one("results/lock_outage", {})
@@ -131,7 +138,7 @@ def apply_next(*, now: datetime, limit: int) -> MoveStep:
 
 
 def _spans_of(outage: dict[str, datetime]) -> tuple[Span, ...]:
-    """Return the parts of an outage that no already applied outage covers."""
+    """Return the parts of an outage that applied outages do not cover, in order of time."""
     others = Outage.objects.filter(
         applied_at__isnull=False,
         ended_at__gt=outage["began_at"],

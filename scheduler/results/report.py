@@ -1,4 +1,4 @@
-"""Looks up reported results, locks their workunits, and settles the reports."""
+"""Looks up reported results, locks their workunits, and records the reports."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcom
 
 
 class StaleReport(RuntimeError):
-    """A result changed while its workunit was locked, by code that does not take this lock.
+    """A result changed although its workunit was locked.
 
-    Hint: find the writer in the ledger; the RPC was rolled back, and the client reports again.
+    The RPC was rolled back, and the client will report again.  Hint: the ledger shows the writer,
+    which must lock the workunit before it changes the result.
     """
 
 
@@ -34,7 +35,10 @@ class Arrival(NamedTuple):
 
 
 class ReportedResult(NamedTuple):
-    """A reported result with its uploaded outputs; `complete` if no required output is missing."""
+    """A reported result with its uploaded outputs.
+
+    `complete` is True if all required outputs are uploaded.
+    """
 
     id: int
     workunit_id: int
@@ -45,7 +49,10 @@ class ReportedResult(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """The reports of one host, and the reported results that exist, by name."""
+    """The reports of one host, and the results to which they refer.
+
+    `results` maps names to results.  Reported names without a result are omitted.
+    """
 
     reports: tuple[Report, ...]
     results: Mapping[str, ReportedResult]
@@ -55,7 +62,7 @@ class Reported:
 class Settlement:
     """The outcome of a host's reports.
 
-    `acknowledge` lists the names of all results to acknowledge.  `accepted_states` has the new
+    `acknowledge` has the names of all results to acknowledge.  `accepted_states` has the new
     state of each result with an accepted report, by id.  `record_updates` has the changes of the
     reporting host's records, by app version.
     """
@@ -66,7 +73,7 @@ class Settlement:
 
 
 class _Accepted(NamedTuple):
-    """An accepted report, with plausible times in seconds."""
+    """An accepted report, with the times in seconds that `sane_times` returned."""
 
     report: Report
     outcome: Outcome
@@ -91,10 +98,12 @@ class Reporter:
 
 
 def look_up(reports: Sequence[Sequence[Report]], *, most: int) -> list[Reported]:
-    """Look up each host's reported results and their uploaded outputs, outside any transaction.
+    """Look up each host's reported results and their uploaded outputs.
 
-    Of several reports of one result by a host, the first is used (PROTOCOL 2.5).  A host's reports
-    after the first `most` are left out: they are not acknowledged, so the client sends them again.
+    Returns one `Reported` for each host, in order.  If a host reports a result several times, the
+    first report is used (PROTOCOL 2.5).  A host's reports after the first `most` are not
+    acknowledged, so the client sends them again.  Call this outside any transaction, because it
+    reads files.
     """
     first_reports = [_first_of_each(host_reports)[:most] for host_reports in reports]
     names = {report.name for host_reports in first_reports for report in host_reports}
@@ -168,11 +177,11 @@ def record(
     apps: Mapping[int, AppFacts],
     now: datetime,
 ) -> list[Settlement]:
-    """Settle the reports of each host: acknowledge all reports, and apply accepted reports.
+    """Write the accepted reports of each host; return one `Settlement` for each host, in order.
 
-    The workunits must be locked (`lock`), and `results` read after that.  A report is accepted if
-    its result is in progress or timed out, and belongs to the host's account.  Any other report is
-    acknowledged and ignored (trap 10), as is a second report of the same result.
+    The caller must call `lock` and then read `results`.  A report is accepted if its result is in
+    progress or timed out, and belongs to the host's account.  All other reports are acknowledged
+    and ignored (trap 10), as is a second report of the same result.  Raises `StaleReport`.
     """
     results_by_id = {result.id: result for result in results}
     accepted: dict[int, _Accepted] = {}
@@ -209,9 +218,9 @@ def record(
 def as_settled(
     results: Iterable[HeldResult], settlements: Iterable[Settlement], *, listed: Collection[str]
 ) -> list[HeldResult]:
-    """Return the results in their new states, without accepted ones that the client dropped.
+    """Return the results in their new states, without the results that a client dropped.
 
-    `listed` has the names of the results that the client still lists.  A result is omitted if its
+    `listed` has the names of the results that the clients still list.  A result is omitted if its
     report was accepted and its name is not in `listed`.
     """
     states = {
@@ -234,7 +243,10 @@ def _judge(
     settled: Collection[int],
     now: datetime,
 ) -> dict[int, _Accepted]:
-    """Return the accepted reports of one host by result id."""
+    """Return the accepted reports of one host by result id.
+
+    A report is not accepted if `settled` contains the id of its result.
+    """
     accepted: dict[int, _Accepted] = {}
     for report in reporter.reported.reports:
         reported = reporter.reported.results.get(report.name)

@@ -33,18 +33,21 @@ REASONS = {
 
 
 class NothingNamed(ValueError):
-    """The call names none or several of app, workunit and batch.  Hint: name exactly one."""
+    """Not exactly one of app, workunit and batch is given.  Hint: give exactly one."""
 
 
 class UnknownSubject(LookupError):
-    """The app or workunit does not exist.  Hint: check the spelling; see the archive."""
+    """The app or workunit does not exist.
+
+    Hint: check the spelling.  Purged workunits are in the archive.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """The workunits that can be revalidated, and the number of others by reason.
+    """The ids of the workunits that can be revalidated, and the numbers of other workunits.
 
-    `refused` has the numbers by key of `REASONS`.
+    `refused` maps keys of `REASONS` to numbers of workunits.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -58,10 +61,11 @@ def choose(
     batch_id: int | None = None,
     only_invalid: bool = False,
 ) -> Chosen:
-    """Return which workunits of an app or a batch, or which named workunit, can be revalidated.
+    """Return which of the selected workunits can be revalidated.
 
-    With `only_invalid`, workunits without an invalid success are ignored.  Raises `NothingNamed`
-    and `UnknownSubject`.  Takes no locks: `request` checks again.
+    Selects the workunits of an app or of a batch, or the workunit with the name `workunit`.  If
+    `only_invalid` is True, workunits without an invalid success are ignored.  The workunits are not
+    locked, so `request` checks them again.  Raises `NothingNamed` and `UnknownSubject`.
     """
     if sum((bool(app), bool(workunit), batch_id is not None)) != 1:
         raise NothingNamed(
@@ -95,8 +99,9 @@ def choose(
 def request(ids: Sequence[int], *, now: datetime) -> list[int]:
     """Request revalidation of workunits; return the ids of the workunits that were changed.
 
-    Workunits that failed or were assimilated in the meantime are not changed.  Each transaction
-    changes up to `CHUNK` workunits.
+    Workunits that failed, were assimilated, or already have a request are not changed.  The
+    recorded failures of the validator and the assimilator on changed workunits are deleted.  Each
+    transaction changes at most `CHUNK` workunits.
     """
     requested_ids: list[int] = []
     for start in range(0, len(ids), CHUNK):

@@ -1,6 +1,6 @@
-"""Guard triggers: the database refuses every move that is not in the law.
+"""Creates the guard triggers, which refuse every move that is not in the law.
 
-The triggers are active in every test; in production, operators switch them by ``manage.py
+The triggers are active in every test.  In production, operators switch them with ``manage.py
 guard_trigger on|off|status``.  There are two kinds.  The *state* triggers on ``workunit`` and
 ``result`` check that the law has a move from a row's old state to its new state.  The *ledger*
 trigger checks each complete move, including reason and actor.
@@ -58,7 +58,7 @@ def is_installed() -> bool:
 
 
 def statements() -> list[str]:
-    """Return the DDL of the triggers, derived from the law."""
+    """Return the SQL statements that create the triggers and their functions."""
     return [
         _state_function("workunit"),
         _state_function("result"),

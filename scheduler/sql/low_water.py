@@ -1,8 +1,8 @@
-"""A low-water mark: the position at which a process begins to read a queue.
+"""Stores the position (low-water mark) where a process begins to read a queue.
 
 An index keeps the entry of a row that left a queue while an open transaction may still see the row:
-a dump, a report, a forgotten `BEGIN`.  Until this transaction ends, a read from the head of the
-queue scans the entries of all rows that were finished since it began.  So each process stores the
+a dump, a report, or an idle transaction.  Until this transaction ends, a read from the head of the
+queue scans the entries of all rows that left the queue since it began.  So each process stores the
 position up to which it has read, and begins there.  To find rows that were added before this mark,
 it reads from the head again, with pauses that keep the cost of these reads small.
 """
@@ -32,6 +32,6 @@ class LowWaterMark(Generic[Position]):
     def record_full_read(self, now: float, pause: float) -> None:
         """Record a read from the head; the next full read is due `pause` seconds later.
 
-        It is also due if the clock is set back by at least `pause` seconds.
+        A full read is also due if the clock is set back by at least `pause` seconds.
         """
         self._full_read_at, self._pause = now, pause

@@ -1,9 +1,9 @@
 """Discards a connection's query plans when the tables have grown.
 
-A web process keeps one plan for each statement (decision 7), a daemon one for each statement that
-it ran about ten times.  A plan that was made for an empty table (after a VACUUM) may scan a whole
-index instead of looking up a row, because both have the same cost on an empty table.  Such a plan
-would be used until the tables are analyzed, for example during a whole bulk load.  So each
+A web process keeps one plan for each statement (decision 7).  A daemon keeps one for each statement
+that it has run about ten times.  A plan that was made for an empty table (after a VACUUM) may scan
+a whole index instead of looking up a row, because both have the same cost on an empty table.  Such
+a plan would be used until the tables are analyzed, for example during a whole bulk load.  So each
 connection checks the sizes of the tables once a second, and discards its plans when a table is at
 least `GROWTH_FACTOR` times as large as when the plans were made.
 """

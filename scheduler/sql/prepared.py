@@ -1,4 +1,4 @@
-"""Runs statements that each connection prepares once: a fast path to PostgreSQL.
+"""Runs statements faster than Django, since each connection prepares them once.
 
 The cursors of Django and psycopg support every kind of statement, which takes five times as much
 CPU time.  The statements here cast all parameters, and their columns never change.  psycopg's
@@ -30,14 +30,14 @@ _names: WeakKeyDictionary[Connection, dict[str, bytes]] = WeakKeyDictionary()
 
 
 class Column(NamedTuple):
-    """One column of a statement's rows: its name and PostgreSQL's type OID."""
+    """A column of a statement's rows, with its name and the OID of its PostgreSQL type."""
 
     name: str
     kind: int
 
 
 class Answer(NamedTuple):
-    """The result of a statement; `touched` is how many rows it returned or changed."""
+    """The result of a statement; `touched` is the number of rows that it returned or changed."""
 
     columns: tuple[Column, ...]
     rows: list[tuple[Any, ...]]
@@ -96,7 +96,7 @@ def _result(connection: Connection) -> PGresult:
 
 @cache
 def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return a statement with `$1`, `$2` ... for its parameters, and their names in order."""
+    """Return a statement with `$1`, `$2` ... as parameters, and the names of the parameters."""
     places: dict[str, int] = {}
 
     def place(match: re.Match[str]) -> str:

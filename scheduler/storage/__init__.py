@@ -1,4 +1,4 @@
-"""Storage: all access to files; no other package of the server opens files.
+"""Stores, reads and deletes the files of the project in VAR_DIR or an S3 store.
 
 All files are under ``settings.VAR_DIR``::
 
@@ -10,17 +10,20 @@ All files are under ``settings.VAR_DIR``::
     results/<app>/...            outputs that the assimilator keeps
     templates/<name>             BOINC's templates, added by staff
     archive/YYYY-MM-DD.jsonl.gz  rows that the purger removed from the database
-    project-id                   the identifier of the project; the database has it too
+    project-id                   the identifier of the project, which is also in the database
     workshop/                    packages that are being unpacked, to be published
     spool/                       temporary files without a name
+    stats/<name>                 the daily export for statistics sites
+    run/<daemon>.alive           touched by the daemon after a pass
+    <name>.json                  notices for all processes, such as the maintenance
 
 Downloads may be in an S3-compatible store instead (``settings.STORAGE``), under keys that equal
 these paths; all other files are always on the disk.
 
-Two rules make this safe with crashes and concurrent processes.  A name that clients may request is
-created only by an atomic rename or link of a complete file.  (A new input is written under its
-final name, because no client has the name before its row is committed.)  The path of a partial
-upload is renamed or removed only by the process that holds its lock.
+Two rules protect the files against crashes and concurrent processes.  A name that clients may
+request is created only by an atomic rename or link of a complete file.  (A new input is written
+under its final name, because no client has the name before its row is committed.)  The path of a
+partial upload is renamed or removed only by the process that has locked the file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes and reads the archive of purged rows, a file per day."""
+"""Writes and reads the archive of purged rows, which has one file for each day."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _ends: dict[str, tuple[int, bytes]] = {}
 
 
 def append_archive(day: date, lines: Iterable[bytes]) -> Path:
-    """Append lines to a day's archive as one gzip member, and fsync it.
+    """Append lines to a day's archive as one gzip member, and sync it; return the path.
 
-    A crash may leave a truncated member, whose lines were not acknowledged; the next append removes
-    it.
+    A crash may leave a truncated member, which the next call removes.  The rows of such a member
+    are still in the database, because the purger deletes rows after this call.
     """
     path = Path(settings.VAR_DIR, "archive", f"{day:%Y-%m-%d}{_ARCHIVE}")
     data = b"".join(line.rstrip(b"\n") + b"\n" for line in lines)
@@ -54,7 +54,7 @@ def append_archive(day: date, lines: Iterable[bytes]) -> Path:
 
 
 def read_archive(path: str | os.PathLike[str]) -> Iterator[bytes]:
-    """Yield the lines of an archive without newlines; skip a truncated last member."""
+    """Yield the lines of an archive without newlines, up to the first damaged member."""
     with open(path, "rb") as file:
         for _, data in _members(file):
             yield from data.splitlines()

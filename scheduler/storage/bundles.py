@@ -21,10 +21,13 @@ _MIN_CHUNK_BYTES: Final = 1 << 16
 
 
 class Bundle(Protocol):
-    """An archive that is generated on the fly: all bytes that `add` and `end` yield, in order."""
+    """An archive that is sent while it is generated.
+
+    The archive consists of all bytes that `add` and `end` yield, in this order.
+    """
 
     def add(self, name: str, source: IO[bytes], nbytes: int, at: datetime) -> Iterator[bytes]:
-        """Yield the bytes of a file's entry; raise `Shortened` if it has less than `nbytes`."""
+        """Yield the bytes of a file's entry; raise `Shortened` if `source` is too short."""
 
     def end(self) -> Iterator[bytes]:
         """Yield the bytes at the end of the archive."""
@@ -35,7 +38,7 @@ class Shortened(Exception):
 
 
 class Tar:
-    """A tar archive (pax)."""
+    """A tar archive in the pax format."""
 
     def __init__(self) -> None:
         self._nbytes = 0
@@ -64,7 +67,7 @@ class Tar:
 
 
 class Zip:
-    """An uncompressed zip archive; its directory is in memory, about a hundred bytes per file."""
+    """An uncompressed zip archive; about a hundred bytes per file are kept in memory."""
 
     def __init__(self) -> None:
         self._out = _Pipe()
@@ -99,7 +102,7 @@ BUNDLES: Final[dict[str, type[Tar | Zip]]] = {"tar": Tar, "zip": Zip}
 def spooled() -> IO[bytes]:
     """Return a temporary file without a name; closing it deletes it.
 
-    Up to 1 MiB, the file is in memory; a longer file is in VAR_DIR, on the disk for uploads.
+    A file of at most 1 MiB is in memory.  A longer file is in VAR_DIR.
     """
     folder = f"{settings.VAR_DIR}/spool"
     os.makedirs(folder, exist_ok=True)
@@ -118,7 +121,7 @@ def member_name(*parts: str) -> str:
 
 
 def gathered(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the bytes of `pieces` in larger chunks, because each chunk costs web server time."""
+    """Yield the bytes of `pieces` in larger chunks, because each chunk takes time to send."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:

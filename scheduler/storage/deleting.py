@@ -19,9 +19,10 @@ _SAMPLE_SIZE, _SLOW_SECONDS = 16, 60e-6
 
 
 def delete_each(names: Iterable[str], delete: Callable[[str], None]) -> dict[str, str]:
-    """Call `delete` for each name, in parallel if it is slow; return the errors by name.
+    """Call `delete` for each name; return the error messages by name.
 
-    `delete` raises OSError or BadFileName with the reason.
+    If the first calls are slow, the other calls run in parallel.  `delete` may raise OSError or
+    BadFileName; other exceptions are not caught.
     """
     waiting = list(names)
     began = perf_counter()

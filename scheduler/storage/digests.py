@@ -53,7 +53,7 @@ class Hashes:
 
 
 def hash_file(file: BinaryIO, limit: int | None = None) -> Hashes:
-    """Read a file from its position to its end, or ``limit`` bytes, and return the hashes."""
+    """Read a file from its position, at most ``limit`` bytes, and return the hashes."""
     hashes = Hashes()
     while limit is None or hashes.nbytes < limit:
         want = _CHUNK if limit is None else min(_CHUNK, limit - hashes.nbytes)
@@ -65,7 +65,7 @@ def hash_file(file: BinaryIO, limit: int | None = None) -> Hashes:
 
 
 def digest_of(path: str) -> Digest:
-    """Return the stored digest of a file if its size matches, else hash the file."""
+    """Return the stored digest of a file, or hash the file if no digest of its size is stored."""
     nbytes = os.stat(path).st_size
     stored = read_digest(path, nbytes)
     if stored is not None:
@@ -77,7 +77,7 @@ def digest_of(path: str) -> Digest:
 def read_digest(path: str, nbytes: int) -> Digest | None:
     """Return the stored digest of a file, or None.
 
-    It is None if no digest is stored, or if its size is not `nbytes`.
+    Returns None if no digest is stored, or if the size in the digest is not `nbytes`.
     """
     packed = b""
     with contextlib.suppress(OSError):
@@ -92,7 +92,7 @@ def read_digest(path: str, nbytes: int) -> Digest | None:
 
 
 def attach_digest(descriptor: int, digest: Digest) -> None:
-    """Store the digest in an attribute of an open file; raises Unsupported."""
+    """Store a digest in an extended attribute of an open file; raises Unsupported."""
     try:
         os.setxattr(descriptor, DIGEST_ATTRIBUTE, _packed(digest))
     except OSError as error:

@@ -137,7 +137,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def copy(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy an open file from its position to its end; blocks are shared if possible."""
+    """Copy an open file from its position to its end; the copy shares disk blocks if possible."""
     try:
         while os.copy_file_range(source.fileno(), target.fileno(), 1 << 30):
             pass

@@ -1,4 +1,4 @@
-"""Downloads: files for clients, staged first, then published permanently.
+"""Stages files for clients, and publishes each file under a permanent name.
 
 The files are on the disk, or in the store of ``settings.STORAGE``.  While files are moved between
 disk and store, a file may be in either, so readers look on the disk first.
@@ -58,7 +58,10 @@ def stage_bytes(data: bytes) -> Staged:
 
 
 def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
-    """Copy a path or an open binary file to a staged file for ``publish``, and hash it."""
+    """Copy a file to a staged file for ``publish``, and hash the content.
+
+    `source` is a path or an open binary file.
+    """
     if isinstance(source, str | os.PathLike):
         with open(source, "rb") as file:
             return stage_file(file)
@@ -85,8 +88,8 @@ def stage_file(source: str | os.PathLike[str] | BinaryIO) -> Staged:
 def publish_all(contents: Mapping[str, Staged]) -> None:
     """Publish contents by name, on the disk or in the store; publish all or none.
 
-    Files on the disk are synced.  Raises FileNameTaken on the disk, `StoreAway` and `StoreError` in
-    the store.
+    Files on the disk are synced.  Raises FileNameTaken if the files are on the disk, and
+    `StoreAway` or `StoreError` if they are in the store.
     """
     away = store()
     if away is not None and away.config.writes:
@@ -165,7 +168,7 @@ def sync_downloads(names: Iterable[str]) -> None:
 
 
 def delete_downloads(names: Iterable[str]) -> dict[str, str]:
-    """Delete published files; return the errors of failed deletions by name."""
+    """Delete published files on the disk and in the store; return the error messages by name."""
     several = list(names)
     failures = delete_each(several, lambda name: delete_with_digest(path_of("download", name)))
     away = store()
@@ -173,7 +176,7 @@ def delete_downloads(names: Iterable[str]) -> dict[str, str]:
 
 
 def download_sizes(names: Iterable[str]) -> dict[str, int]:
-    """Return the sizes in bytes of the existing files by name."""
+    """Return the sizes in bytes of published files by name; missing files are omitted."""
     sizes: dict[str, int] = {}
     missing: list[str] = []
     for name in names:
@@ -186,7 +189,7 @@ def download_sizes(names: Iterable[str]) -> dict[str, int]:
 
 
 def download_start(name: str, nbytes: int) -> bytes:
-    """Return the first bytes of a published file.
+    """Return the first `nbytes` bytes of a published file.
 
     Raises FileNotFoundError, `StoreAway`, `StoreError`.
     """
@@ -203,7 +206,10 @@ def download_start(name: str, nbytes: int) -> bytes:
 
 
 def download_digest(name: str) -> Digest:
-    """Read a published file and return its digest; raises FileNotFoundError."""
+    """Read a published file on the disk or in the store, and return its digest.
+
+    Raises FileNotFoundError, `StoreAway`, `StoreError`.
+    """
     try:
         with open(path_of("download", name), "rb") as file:
             return hash_file(file).digest()

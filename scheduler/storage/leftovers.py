@@ -62,7 +62,8 @@ def old_downloads(*, before: datetime, at_once: int = 1000) -> Iterator[list[Old
 def delete_old_files(files: Iterable[OldFile]) -> list[OldFile]:
     """Delete files that were not changed since they were listed; return the deleted files.
 
-    Files in the store are not checked, because they never change.
+    Files in the store never change, so they are not checked.  Files that cannot be deleted, or that
+    a request writes, are left out of the return value.
     """
     gone, in_store = [], []
     for file in files:

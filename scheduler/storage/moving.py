@@ -36,8 +36,9 @@ class Wanted:
 def to_store(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
     """Move files from the disk to the store; return the outcome for each file, in order.
 
-    A file whose content differs from its digest is not moved.  Raises `StoreAway` and `StoreError`;
-    files that were moved before the error stay in the store.
+    A file whose content differs from its digest is not moved.  If `dry_run` is True, no file is
+    moved, and contents are not compared.  Raises `StoreAway` and `StoreError`; files that were
+    moved before the error stay in the store.
     """
     return store.each(lambda file: _to_store(store, file, dry_run=dry_run), files)
 
@@ -69,8 +70,9 @@ def _in_store(store: Store, file: Wanted) -> Fate:
 def to_disk(store: Store, files: Sequence[Wanted], *, dry_run: bool = False) -> list[Fate]:
     """Copy files from the store to the disk; return the outcome for each file, in order.
 
-    Afterwards the files are served from the disk.  Their copies in the store stay until
-    `drop_copies`, because clients may have signed URLs of them.  Raises `StoreAway`, `StoreError`.
+    Afterwards the files are served from the disk.  The copies in the store stay until
+    `drop_copies` is called, because clients may have signed URLs of the copies.  Raises
+    `StoreAway`, `StoreError`.
     """
     fates = store.each(lambda file: _to_disk(store, file, dry_run=dry_run), files)
     if not dry_run:
@@ -99,10 +101,11 @@ def _to_disk(store: Store, file: Wanted, *, dry_run: bool) -> Fate:
 
 
 def drop_copies(store: Store, *, before: datetime, dry_run: bool = False) -> tuple[int, int]:
-    """Delete files from the store that have been on the disk since before `before`.
+    """Delete the copies in the store of files that were on the disk before `before`.
 
-    Returns the number of deleted files, and the number of files that have been on the disk for a
-    shorter time.  Raises `StoreAway`, `StoreError`.
+    Returns the number of deleted copies, and the number of copies of files that came to the disk
+    later.  If `dry_run` is True, the copies are counted but not deleted.  Raises `StoreAway`,
+    `StoreError`.
     """
     dropped = waiting = 0
     for page in store.walk():

@@ -36,9 +36,9 @@ def fan_out(name: str) -> str:
 def check_name(name: str) -> None:
     """Raise BadFileName unless clients, file systems and this package can all use the name.
 
-    Clients refuse ``..`` and ``%``, store 255 bytes and print names without escaping them.  A slash
-    would name another folder, a leading dot is reserved for partial uploads, and white space at the
-    ends is lost in the protocol.
+    Clients refuse ``..`` and ``%``, store 255 bytes of a name, and do not escape names in XML.  A
+    slash would lead to another folder, a leading dot is reserved for partial uploads, and white
+    space at the ends is lost in the protocol.
     """
     if not name:
         message = "File name is empty."

@@ -51,9 +51,9 @@ def put_notice(name: str, content: Mapping[str, Any] | None) -> None:
 
 
 def signs_of_life() -> dict[str, datetime]:
-    """Return the time of each daemon's last finished pass, by daemon.
+    """Return the time of each daemon's last heartbeat, by name of the daemon.
 
-    Daemons touch a file after each pass.
+    A daemon touches a file after a pass, at most every few seconds.
     """
     times: dict[str, datetime] = {}
     with contextlib.suppress(FileNotFoundError):

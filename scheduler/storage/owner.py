@@ -12,7 +12,7 @@ FILE: Final = "project-id"
 def record_owner(identifier: str) -> str:
     """Return the recorded identifier of VAR_DIR.
 
-    Without a recorded identifier, record and return `identifier`.
+    If no identifier is recorded, this records and returns `identifier`.
     """
     path = settings.VAR_DIR / FILE
     recorded: str = path.read_text().strip() if path.exists() else ""

@@ -38,20 +38,20 @@ T = TypeVar("T")
 
 
 class StoreError(OSError):
-    """A request to the store failed. Hint: the message contains the store's error."""
+    """A request to the store failed. Hint: see the message."""
 
 
 class StoreAway(StoreError):
-    """The store does not answer. Hint: nothing was lost; retry when the store answers."""
+    """The store does not answer, or returns a server error. Hint: nothing was lost; retry later."""
 
 
 class StoreDamaged(StoreError):
-    """The stored content differs from the sent content. Hint: retry, and check the store."""
+    """The stored content differs from the sent content. Hint: check the disks of the store."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """A file in the store: its size in bytes, upload time (Unix) and digest, which may be None."""
+    """A file in the store: its size in bytes, upload time (Unix), and digest or None."""
 
     nbytes: int
     changed_at: float
@@ -71,7 +71,8 @@ class StoreEntry:
 class Store:
     """An S3 bucket; thread-safe.
 
-    Methods that send requests raise `StoreError`, or `StoreAway` if the store does not answer.
+    Methods that send requests raise `StoreError`, or `StoreAway` if the store does not answer or
+    returns a server error.
     """
 
     def __init__(self, config: StoreConfig) -> None:
@@ -97,7 +98,10 @@ class Store:
         return f"{self.config.prefix}/download/".lstrip("/")
 
     def put_all(self, contents: Mapping[str, tuple[Digest, Callable[[], BinaryIO]]]) -> None:
-        """Upload files, all or none; `contents` has, by name, a digest and an opening function."""
+        """Upload files, all or none.
+
+        `contents` maps each name to a digest and a function that opens the content.
+        """
         try:
             self.each(lambda item: self.put(item[0], *item[1]), contents.items())
         except BaseException:
@@ -144,7 +148,7 @@ class Store:
         return all(matches) if matches else self.read_digest(name) == digest
 
     def delete(self, names: Iterable[str]) -> dict[str, str]:
-        """Delete files, a thousand per request; return the errors of failed deletions by name."""
+        """Delete files, a thousand per request; return the error messages by name."""
         keys = {self.key(name): name for name in names}
         failures: dict[str, str] = {}
         for some in _in_lists(list(keys), MAX_DELETED_PER_REQUEST):
@@ -168,7 +172,7 @@ class Store:
             return _stored(self._client.head_object(Bucket=self.config.bucket, Key=self.key(name)))
 
     def sizes(self, names: Sequence[str]) -> dict[str, int]:
-        """Return the sizes in bytes of the existing files by name."""
+        """Return the sizes in bytes of files by name; missing files are omitted."""
 
         def size(name: str) -> tuple[str, int]:
             try:
@@ -198,7 +202,10 @@ class Store:
             return hash_file(stream).digest()
 
     def url(self, name: str, method: str = "GET") -> str:
-        """Return a signed URL, which expires, for a client's download; send no request."""
+        """Return a signed URL for a client's download; send no request.
+
+        The URL expires after `config.expires`.
+        """
         with _translated(self.config):
             return str(
                 self._signing.generate_presigned_url(
@@ -209,7 +216,7 @@ class Store:
             )
 
     def walk(self) -> Iterator[list[StoreEntry]]:
-        """Yield all files of this project, in lists of at most a thousand."""
+        """Yield lists of the files of this project, each of at most a thousand files."""
         pages = self._client.get_paginator("list_objects_v2")
         page_iterator = iter(pages.paginate(Bucket=self.config.bucket, Prefix=self._top))
         while True:
@@ -278,7 +285,10 @@ def _storage(config: StoreConfig, endpoint: str | None) -> Any:  # noqa: ANN401 
 
 @contextmanager
 def _translated(config: StoreConfig) -> Iterator[None]:
-    """Translate boto3's errors to `StoreError` and its subclasses, with a hint."""
+    """Translate boto3's errors to `StoreError` and its subclasses, with a hint.
+
+    A missing file is translated to FileNotFoundError, and an invalid range to ValueError.
+    """
     from botocore import exceptions  # noqa: PLC0415
 
     try:

@@ -1,4 +1,4 @@
-"""Stores results: outputs that the assimilator keeps for the scientist."""
+"""Stores the outputs that the assimilator keeps for the scientist."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from scheduler.storage.uploads import open_upload
 def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
     """Keep an upload as ``results/<app>/<relative>``, replacing an older file; return the path.
 
-    The result is a hard link to the upload, which does not change any more, or a copy if the file
-    system has no links.  It is durable only after ``sync_results``.  Raises FileNotFoundError for a
-    missing upload, and BadFileName for a bad path.
+    The result is a hard link to the finished upload, which never changes, or a copy if the file
+    system does not support links.  The result is durable only after ``sync_results``.  Raises
+    FileNotFoundError for a missing upload, and BadFileName for an invalid name.
     """
     target = _result_path(app, relative)
     source = path_of("upload", upload_name)

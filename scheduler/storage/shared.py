@@ -1,4 +1,4 @@
-"""Finds shared files, which submitters may name by a path on this machine."""
+"""Finds the files in the folder that submitters share with the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from django.conf import settings
 
 
 class NotShared(ValueError):
-    """A path names no file in the folder shared with submitters, or no folder is shared."""
+    """The folder shared with submitters has no such file, or no folder is shared."""
 
 
 def shared_file(path: str) -> str:

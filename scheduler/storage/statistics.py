@@ -17,7 +17,7 @@ def statistics_folder() -> Path:
 
 
 def open_statistics(name: str) -> tuple[BinaryIO, float]:
-    """Open one of `STATISTICS_FILES`; return it and the Unix time of its last change.
+    """Open one of `STATISTICS_FILES`; return the file and the Unix time of its last change.
 
     Raises FileNotFoundError for a file that was never written, and for other names.
     """

@@ -1,4 +1,4 @@
-"""Syncs files to the disk: one by one, or a whole file system at once."""
+"""Syncs files to the disk, either one by one or a whole file system at once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sync(paths: Sequence[str], *, top: str) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Sync a folder, that is the names of its files, to the disk."""
+    """Sync the names of the files in a folder to the disk."""
     _fsync(path, os.O_DIRECTORY)
 
 

@@ -1,4 +1,7 @@
-"""Stores uploads: whole, or appended to a partial file by one writer at a time."""
+"""Stores uploads that arrive in one request or in several requests.
+
+Several requests append to a partial file, which has one writer at a time.
+"""
 
 from __future__ import annotations
 
@@ -44,11 +47,14 @@ class UploadLocked(Exception):
 
 
 class UploadGap(Exception):
-    """The offset is greater than the number of bytes that have arrived, which is the argument."""
+    """The offset is greater than the number of bytes that have arrived.
+
+    The argument of the exception is the number of bytes that have arrived.
+    """
 
 
 class DigestMismatch(Exception):
-    """The MD5 of the upload differs from the announced one; the upload was discarded."""
+    """The MD5 of the upload differs from the announced MD5, and the upload was discarded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,11 @@ class Upload:
         self._hashes.update(chunk)
 
     def finish(self, *, md5: str | None) -> Digest:
-        """Give the file its final name; if ``md5`` differs, discard it and raise DigestMismatch."""
+        """Give the file its final name, and return its digest.
+
+        If ``md5`` is not None and not the file's MD5, this deletes the file and raises
+        DigestMismatch.  Raises UploadFinished if another request has stored the complete upload.
+        """
         digest = self._hashes.digest()
         try:
             _compare(digest, md5)
@@ -116,7 +126,8 @@ def put_upload(name: str, data: bytes, *, md5: str | None) -> Digest:
     """Store an upload that arrived in one piece, in half the time of `begin_upload`.
 
     The file gets its name when it is complete, so that no lock is needed and a failure leaves no
-    file.  Raises UploadFinished, DigestMismatch, BadFileName.
+    file.  If the file system does not support this, `begin_upload` is used.  Raises UploadFinished,
+    UploadLocked, DigestMismatch, BadFileName.
     """
     final = path_of("upload", name)
     hashes = Hashes()
@@ -151,7 +162,7 @@ def _compare(digest: Digest, md5: str | None) -> None:
 
 
 def begin_upload(name: str, offset: int) -> Upload:
-    """Open an upload to append bytes at ``offset``, where the partial file is truncated.
+    """Open an upload to append bytes at ``offset``, and delete the bytes after ``offset``.
 
     The earlier bytes are read from the partial file and hashed again, because the state of the
     hashes is not stored.  Raises UploadFinished, UploadLocked, UploadGap, BadFileName.
@@ -238,7 +249,7 @@ def has_room_for(nbytes: int) -> bool:
 
 
 def uploads_stopped() -> bool:
-    """Return whether a file ``stop_upload`` in VAR_DIR, or maintenance, stops uploads."""
+    """Return whether the file ``stop_upload`` in VAR_DIR or a maintenance stops uploads."""
     if os.access(f"{settings.VAR_DIR}/stop_upload", os.F_OK):
         return True
     maintenance = notice("maintenance")
@@ -269,7 +280,7 @@ def upload_digest(name: str) -> Digest:
 
 
 def delete_uploads(names: Iterable[str]) -> dict[str, str]:
-    """Delete complete and partial uploads; return the errors of failed deletions by name."""
+    """Delete complete and partial uploads; return the error messages by name."""
     return delete_each(names, _delete_upload)
 
 

@@ -1,1 +1,1 @@
-"""The web pages for people, which need neither a log-in nor scripts."""
+"""The public web pages, which work without a log-in and without JavaScript."""

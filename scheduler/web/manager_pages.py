@@ -1,4 +1,4 @@
-"""Pages at the URLs that BOINC Manager opens, and the exported statistics files.
+"""Serves the pages that BOINC Manager opens, and the exported statistics files.
 
 The pages are static: they ignore query parameters and show no data of an account or computer.
 """
@@ -41,7 +41,7 @@ PAGES: Final = {
     ),
     "hosts_user.php": (
         "Your computers",
-        "This site does not list computers yet. BOINC Manager shows the one that it runs on.",
+        "This site does not list computers yet. BOINC Manager shows the computer it runs on.",
     ),
     "results.php": (
         "Your tasks",
@@ -49,7 +49,7 @@ PAGES: Final = {
     ),
     "show_host_detail.php": (
         "A computer",
-        "This site has no pages of computers yet. BOINC Manager shows the one that it runs on.",
+        "This site has no pages of computers yet. BOINC Manager shows the computer it runs on.",
     ),
 }
 #: Names of the feeds that BOINC clients and BOINC Manager read.

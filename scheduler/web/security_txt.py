@@ -1,4 +1,4 @@
-"""`/.well-known/security.txt`: where to report a vulnerability (RFC 9116)."""
+"""Serves `/.well-known/security.txt`, the security contacts (RFC 9116)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 PATH = "/.well-known/security.txt"
-#: The time to `Expires`; RFC 9116 recommends less than a year.
+#: The time from now to `Expires`; RFC 9116 recommends less than a year.
 VALID_FOR = timedelta(days=180)
 
 

@@ -1,4 +1,4 @@
-"""`/robots.txt` and `/favicon.ico`, for crawlers and browsers."""
+"""Serves `/robots.txt` and `/favicon.ico` for crawlers and browsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The URLs of the web pages for people."""
+"""The URLs of the public web pages."""
 
 from __future__ import annotations
 

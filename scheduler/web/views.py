@@ -1,4 +1,4 @@
-"""The status page, which is also BOINC's master page, and its figures as JSON.
+"""Serves the status page, which is BOINC's master page, and its figures as JSON.
 
 A client reads the page in chunks of 255 bytes and parses the scheduler's URL only from a ``<link>``
 at the beginning of a line (PROTOCOL 1.5, trap 1).  A test checks the template for this.
@@ -39,7 +39,11 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A count on the page; `key` is its path in ``/status.json``, `share` its percentage."""
+    """A count on the page.
+
+    `key` is the path of the count in ``/status.json``.  `share` is the percentage of the bar, and
+    `tone` is the CSS class of its segment.
+    """
 
     key: str
     words: str
@@ -50,7 +54,7 @@ class Figure:
 
 @require_safe
 def status_page(request: HttpRequest) -> HttpResponse:
-    """Return the page with the project's description, its status, and how to attach to it."""
+    """Return the page that shows the project, its status and the ways to attach to it."""
     live = status.current(now=timezone.now())
     return render(
         request,
@@ -190,7 +194,7 @@ def _life(silent: timedelta | None) -> str:
 
 
 def _behind(behind: timedelta | None) -> str:
-    """Return a duration as text in its largest unit, rounded down.
+    """Return a duration as text in its largest unit, rounded down; "–" for None.
 
     >>> _behind(timedelta(seconds=90)), _behind(None)
     ('1 min', '–')

@@ -1,1 +1,1 @@
-"""Workunits and batches: cancel, retry, collect, progress, explanation."""
+"""Cancels, retries, collects and explains workunits and batches."""

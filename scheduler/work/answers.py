@@ -20,7 +20,8 @@ PAGE: Final = 1000
 class AnswerOutput:
     """An output file of a canonical result, with the size and SHA-256 of the uploaded file.
 
-    `name` is its physical name on the server, `open_name` the name that the program writes.
+    `name` is the file's physical name on the server.  `open_name` is the name under which the
+    program writes the file.
     """
 
     position: int
@@ -32,7 +33,10 @@ class AnswerOutput:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A done or failed workunit with its outputs; `finished_at` is None until it is assimilated."""
+    """A done or failed workunit with its outputs.
+
+    `finished_at` is None until the workunit is assimilated.
+    """
 
     id: int
     name: str
@@ -48,9 +52,9 @@ def answers_of(
 ) -> Iterator[Answer]:
     """Yield the done and failed workunits of a batch by ascending id.
 
-    With `since`, workunits whose `finished_at` is not later than `since` are omitted.  With
-    `workunit_id`, only this workunit is read.  Each statement reads `PAGE` workunits.  Between
-    pages no transaction is open and no connection is in use, since the consumer may be slow.
+    With `since`, workunits that finished at or before this time are omitted.  With `workunit_id`,
+    only this workunit is read.  Each statement reads `PAGE` workunits.  Unless the caller opened a
+    transaction, no connection is in use between pages, since the consumer may be slow.
     """
     after = 0
     while True:
@@ -63,7 +67,7 @@ def answers_of(
         }
         rows = sql.fetch("work/read_answered", params)
         if not connection.in_atomic_block:
-            connection.close()  # Returns it to the pool.
+            connection.close()  # Return the connection to the pool.
         yield from map(_answer, rows)
         if len(rows) < PAGE:
             return
@@ -87,6 +91,6 @@ def _answer(row: dict[str, Any]) -> Answer:
 
 
 def open_name(declared: list[dict[str, Any]], position: int) -> str:
-    """Return the declared name of the output at `position`, or ``output_N`` if it has none."""
+    """Return the declared name of the output at `position`, by default ``output_<position>``."""
     name = declared[position].get("open_name", "") if position < len(declared) else ""
     return name or f"output_{position}"

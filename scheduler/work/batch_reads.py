@@ -15,7 +15,7 @@ _MAX_LISTED = 100
 
 
 class UnknownBatch(LookupError):
-    """No batch has this name or id. Hint: `manage.py batch list` lists the batches."""
+    """No batch has this name or id. Hint: see `manage.py batch list`."""
 
 
 class AmbiguousBatch(LookupError):
@@ -24,8 +24,9 @@ class AmbiguousBatch(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class BatchLine:
-    """A batch with the counts of its workunits; `open` workunits are neither answered nor failed.
+    """A batch with the counts of its workunits.
 
+    `answered` workunits have a canonical result.  `open` workunits are neither answered nor failed.
     Purged workunits count as answered or failed.  A failed workunit that was retried is not
     counted, except in `unassimilated` and `unpurged`.
     """
@@ -52,7 +53,7 @@ class BatchLine:
 
     @property
     def done(self) -> int:
-        """Percentage of the workunits that are finished; 100 for an empty batch."""
+        """The percentage of finished workunits, rounded down; 100 for an empty batch."""
         if not self.workunits:
             return 100
         return 100 * (self.workunits - self.open) // self.workunits
@@ -64,13 +65,16 @@ class BatchLine:
 
 
 def find(name: str, submitter: Account | None) -> Batch:
-    """Return the batch of this name; raises `UnknownBatch` or `AmbiguousBatch`."""
+    """Return the batch of this name; raises `UnknownBatch` or `AmbiguousBatch`.
+
+    If `submitter` is None, the batches of all submitters are searched.
+    """
     named = Batch.objects.filter(name=name)
     if submitter is not None:
         named = named.filter(submitter=submitter)
     match list(named.order_by("id")[:2]):
         case []:
-            msg = f"There is no batch {name!r}. Hint: `manage.py batch list` lists them."
+            msg = f"There is no batch {name!r}. Hint: see `manage.py batch list`."
             raise UnknownBatch(msg)
         case [batch]:
             return batch
@@ -80,7 +84,7 @@ def find(name: str, submitter: Account | None) -> Batch:
 
 
 def lines(submitter: Account | None) -> list[BatchLine]:
-    """Return the newest batches of `submitter`, or of all submitters if it is None."""
+    """Return the newest 100 batches of `submitter`, or of all submitters if it is None."""
     params = {"batch_id": None, "submitter_id": submitter and submitter.pk, "limit": _MAX_LISTED}
     return sql.fetch_into(BatchLine, "work/read_batches", params)
 
@@ -90,13 +94,13 @@ def line(batch_id: int) -> BatchLine:
     params = {"batch_id": batch_id, "submitter_id": None, "limit": 1}
     rows = sql.fetch_into(BatchLine, "work/read_batches", params)
     if not rows:
-        msg = f"There is no batch #{batch_id}. Hint: `manage.py batch list` lists them."
+        msg = f"There is no batch #{batch_id}. Hint: see `manage.py batch list`."
         raise UnknownBatch(msg)
     return rows[0]
 
 
 def results_of(batch_id: int) -> dict[str, int]:
-    """Return the number of a batch's results by the lower-case name of their server state."""
+    """Return the number of a batch's results in each server state, by the state's name."""
     rows = sql.fetch("work/batch_results", {"batch_id": batch_id})
     by_state = {row["server_state"]: row["results"] for row in rows}
     return {state.name.lower(): by_state.get(state, 0) for state in ServerState}

@@ -1,4 +1,4 @@
-"""Accelerate, change, abort, expire, complete, retire and delete batches.
+"""Accelerates, changes, aborts, expires, completes, retires and deletes batches.
 
 Theory of operation.  A batch is locked before its workunits, and the workunits before their
 results, as in a submission.  Aborting a batch requests the cancellation of its workunits
@@ -49,17 +49,19 @@ class BadChange(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Accelerated:
-    """Number of workunits and unsent results whose priority changed; 0 if nothing changed."""
+    """The numbers of workunits and unsent results whose priority changed."""
 
     workunits: int
     results: int
 
 
 def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
-    """Accelerate a batch: send its results before all others, first to quick hosts.
+    """Raise the priorities of a batch's unfinished workunits and unsent results.
 
-    With `on=False`, undo the acceleration.  Results created later inherit the priority; results in
-    progress continue.  Idempotent.  Raises `BatchNotReady` for a batch that is over.
+    The priorities are raised by `ACCELERATION`, so that these results are sent first.  With
+    `on=False`, an earlier acceleration is undone.  New results of a workunit inherit its priority.
+    Results in progress continue.  Idempotent.  Raises `BatchNotReady` for a batch that is complete,
+    aborted or retired.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -78,9 +80,7 @@ def accelerate(batch_id: int, *, on: bool = True, now: datetime) -> Accelerated:
 def accelerate_tails(*, now: datetime) -> int:
     """Accelerate batches with `accelerate_tail` that have reached their tail.
 
-    Returns the number of workunits whose priority was raised.  Their results are sent before all
-    others, first to quick hosts if the app defines which hosts are quick.  Results in progress
-    continue.
+    Returns the number of workunits whose priority was raised.
     """
     raised = 0
     for row in fetch("work/read_tails", {"in_progress": State.IN_PROGRESS.value}):
@@ -95,9 +95,10 @@ def accelerate_tails(*, now: datetime) -> int:
 def change(batch_id: int, changes: Mapping[str, Any], *, by: Account, now: datetime) -> None:
     """Change `expire_at`, `meta`, `name`, `accelerate` or `accelerate_tail` of a batch.
 
-    Raises `BatchNotReady` for an aborted or retired batch, of which only `name` and `meta` may
-    change; `BadChange` for an expiry in the past, a name that is invalid or taken, meta that cannot
-    be stored, or `accelerate` by an account whose priorities are not honored (fair share).
+    Of an aborted or retired batch, only `name` and `meta` can be changed, and a complete batch
+    cannot be accelerated: such changes raise `BatchNotReady`.  Raises `BadChange` for an expiry in
+    the past, a name that is invalid or taken, meta that cannot be stored, or `accelerate` by an
+    account that may not set priorities (fair share).
     """
     if changes.get("accelerate") and not may_set_priority(by):
         raise BadChange(
@@ -139,15 +140,15 @@ def abort(batch_id: int, *, reason: str, now: datetime) -> control.Outcome:
 
 
 def set_expiry(batch_id: int, expire_at: datetime | None) -> None:
-    """Set the time when a batch expires; None means never."""
+    """Set the time when a batch expires; with None, it never expires."""
     Batch.objects.filter(pk=batch_id).update(expire_at=expire_at)
 
 
 def expire(*, now: datetime) -> int:
     """Abort open batches and retire complete batches that are past their `expire_at`.
 
-    Returns their number, at most `_MAX_BATCHES`.  No transaction covers more than one batch.
-    Source: BOINC's rule for the expiry of batches.
+    Returns the number of these batches, at most `_MAX_BATCHES`.  No transaction covers more than
+    one batch.  Source: BOINC's rule for the expiry of batches.
     """
     due = Batch.objects.filter(
         expire_at__lte=now, state__in=(State.INIT, State.IN_PROGRESS, State.COMPLETE)
@@ -164,9 +165,10 @@ def expire(*, now: datetime) -> int:
 
 
 def complete(*, now: datetime) -> int:
-    """Complete open batches whose workunits are all finished and assimilated; return their number.
+    """Complete open batches whose workunits are all finished and assimilated.
 
-    Aborted batches whose workunits are all assimilated stay aborted; only `completed_at` is set.
+    An aborted batch whose workunits are all assimilated gets a `completed_at`, but stays aborted.
+    Returns the number of batches of both kinds.
     """
     with transaction.atomic():
         params = _states(now) | {"limit": _MAX_BATCHES}
@@ -189,10 +191,11 @@ def _states(now: datetime) -> dict[str, Any]:
 
 
 def retire(batch_id: int, *, now: datetime) -> int:
-    """Retire a batch that is over, and release its files; returns the number of its workunits.
+    """Retire a batch that is over, and release the outputs that are kept for its submitter.
 
-    Raises `BatchNotReady` if the batch is not over.  The state change is permanent and immediate;
-    if a crash interrupts the release of files, `finish` completes it.  Idempotent.
+    Returns the number of workunits whose outputs were released.  Raises `BatchNotReady` if the
+    batch is not over.  The state change is permanent and immediate.  If a crash interrupts the
+    release of the outputs, `finish` completes the release.  Idempotent.
     """
     with transaction.atomic():
         batch = _lock(batch_id)
@@ -208,7 +211,7 @@ def retire(batch_id: int, *, now: datetime) -> int:
 
 
 def finish(*, now: datetime) -> int:
-    """Complete interrupted aborts and retirements; returns the number of workunits changed."""
+    """Complete interrupted aborts and retirements; return the number of changed workunits."""
     changed = 0
     aborted = Batch.objects.filter(state=State.ABORTED, completed_at=None)
     for batch_id in list(aborted.order_by("id").values_list("id", flat=True)[:_MAX_BATCHES]):
@@ -237,9 +240,10 @@ def _release_outputs(batch_id: int, *, now: datetime) -> int:
 
 
 def delete(batch_id: int) -> None:
-    """Delete the row of a batch that is over and whose workunits are all purged.
+    """Delete the row of a complete or retired batch whose workunits are all purged.
 
-    The workunits stay in the archive.  Raises `BatchNotReady` for any other batch.
+    The archive keeps the workunits.  Raises `BatchNotReady` if the batch is in another state, has
+    workunits, or is followed by another batch.
     """
     with transaction.atomic():
         batch = _lock(batch_id)

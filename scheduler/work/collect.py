@@ -1,4 +1,4 @@
-"""Stream the outputs of a batch as an archive or a manifest.
+"""Streams the outputs of a batch as an archive or a manifest.
 
 Theory of operation.  An answer is a done or failed workunit with its outputs.  Answers are read
 page by page and files one after the other, and each piece is sent as soon as it is read; only the
@@ -26,7 +26,10 @@ FORMATS: Final = ("tar", "zip", "ndjson")
 
 @dataclass(slots=True)
 class Collection:
-    """Reads the answers of a batch after a cursor, or the answer of one workunit."""
+    """Reads the answers of a batch that are new since a cursor, or the answer of one workunit.
+
+    `late` has the ids of the answers that were read and for which `since.is_late` is true.
+    """
 
     batch_id: int
     cursor: since.Cursor | None
@@ -35,7 +38,7 @@ class Collection:
     late: list[int] = field(default_factory=list)
 
     def answers(self) -> Iterator[Answer]:
-        """Yield the answers after the cursor; record late ones (`since.is_late`) in `late`."""
+        """Yield the answers that are new since the cursor, and add the ids of late answers."""
         at = self.cursor.at if self.cursor else None
         already_read = self.cursor.read if self.cursor else frozenset()
         for answer in answers_of(self.batch_id, since=at, workunit_id=self.workunit_id):
@@ -45,7 +48,7 @@ class Collection:
                 yield answer
 
     def next_cursor(self) -> str:
-        """Return the cursor for a later call; valid after all answers were read."""
+        """Return the cursor for a later collection, after all answers were read."""
         return since.write(since.next_cursor(self.batch_id, began_at=self.now, late=self.late))
 
 
@@ -57,7 +60,10 @@ def collect(
     workunit_id: int | None = None,
     now: datetime,
 ) -> Iterator[bytes]:
-    """Stream the outputs of a batch in one of `FORMATS`; raises `since.BadCursor` at once."""
+    """Stream the outputs of a batch in the format `form`, one of `FORMATS`.
+
+    Raises `since.BadCursor` before the first piece is read.
+    """
     after = since.read(cursor, batch_id=batch_id) if cursor else None
     wanted = Collection(batch_id, after, workunit_id, now)
     pieces = _manifest(wanted) if form == "ndjson" else _archive(wanted, form)

@@ -1,4 +1,4 @@
-"""Cancel, hold and release workunits.
+"""Cancels, holds and releases workunits.
 
 Theory of operation.  A cancellation is a request: this module records it and wakes the
 transitioner, which makes the move.  Holding and releasing are moves by staff, with ledger entries;
@@ -55,10 +55,10 @@ class NothingNamed(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Numbers of the selected workunits by outcome.
+    """The numbers of selected workunits by the effect of the call.
 
-    `already` workunits were canceled, held or released before, `finished` workunits have ended, and
-    the law has no such move for `impossible` workunits.
+    `already` counts workunits that were canceled, held or released before, and `finished` counts
+    workunits that have ended.  `impossible` counts workunits whose state does not allow the move.
     """
 
     changed: int
@@ -71,7 +71,7 @@ class Outcome:
 
     @property
     def total(self) -> int:
-        """Number of selected workunits."""
+        """The number of selected workunits."""
         return sum(astuple(self))
 
 
@@ -84,12 +84,13 @@ def cancel(
     reason: str = "",
     now: datetime,
 ) -> Outcome:
-    """Request the cancellation of the named workunits, or of all workunits of a batch.
+    """Request the cancellation of the named workunits and of all workunits of the batch.
 
-    Idempotent.  Finished workunits are counted, but not changed.  `submitter` selects among
-    batches of the same name.  Raises `WorkunitsNotFound` for names and ids that do not exist,
-    `AmbiguousBatch` if several submitters have a batch of this name, and `NothingNamed` if no
-    names, ids or batch are given.
+    The batch, unless it is retired, is aborted, so that it accepts no more workunits.  Idempotent.
+    Finished workunits are counted, but not changed.  `submitter` selects among batches of the same
+    name.  Raises `WorkunitsNotFound` for a workunit or batch that does not exist, `AmbiguousBatch`
+    if several submitters have a batch of this name, and `NothingNamed` if no names, ids or batch
+    are given.
     """
     with transaction.atomic():
         batch_id = _batch(names, ids, batch, submitter)
@@ -103,7 +104,7 @@ def cancel(
 
 
 def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
-    """Request the cancellation of all workunits of a batch, chunk by chunk.  Idempotent.
+    """Request the cancellation of all workunits of a batch, chunk by chunk; idempotent.
 
     The caller must have closed the batch for new workunits.
     """

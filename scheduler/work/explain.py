@@ -51,7 +51,7 @@ class UnknownName(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One move in a timeline; `subject` is the name of the workunit or result that moved."""
+    """A move in a timeline; `subject` is the name of the workunit or result that moved."""
 
     at: datetime
     subject: str
@@ -64,7 +64,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The state of a workunit or a result, its timeline, and what it waits for."""
+    """The timeline of a workunit or a result, and sentences that describe its state.
+
+    `kind` is "workunit" or "result", and `workunit` is the name of the workunit in both cases.
+    `may_happen` lists the moves that a result can make next; it is empty for a workunit.
+    """
 
     kind: str
     name: str
@@ -119,7 +123,7 @@ def explanation_of_workunit(workunit_id: int, *, now: datetime) -> Explanation:
 
 
 def reasons_of(workunit_id: int, *, now: datetime) -> tuple[str, ...]:
-    """Return sentences on the state of a workunit; raises Workunit.DoesNotExist."""
+    """Return sentences that describe a workunit's state; raises Workunit.DoesNotExist."""
     facts = workunit_facts(workunit_id)
     return explain(facts, now=now, around=surroundings_of(facts, now=now))
 
@@ -185,7 +189,7 @@ def _is_about(host: Host, *, now: datetime) -> bool:
 
 
 def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
-    """Return the active hosts that the workunit's target allows; all if it has no target."""
+    """Return the active hosts among the workunit's target, or all active hosts without a target."""
     hosts = Host.objects.filter(
         rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
     )
@@ -208,9 +212,10 @@ def _waits_after_a_turn(facts: WorkunitFacts) -> bool:
 
 
 def _all_tried(workunit: Workunit, unfit: Collection[int], *, now: datetime) -> AllTried | None:
-    """Return an `AllTried` if every account (or host) had a result and none may have another yet.
+    """Return an `AllTried`, or None if an account (or host) may get a result of the workunit now.
 
-    `unfit` are the ids of hosts with a confirmed refusal, which cannot compute the workunit.
+    Only accounts and hosts that requested work lately are considered.  `unfit` are the ids of hosts
+    with a confirmed refusal, which cannot compute the workunit.
     """
     app, kind = workunit.app, workunit.app.one_result_per
     if kind == OneResultPer.NOTHING:
@@ -244,15 +249,15 @@ def _target(workunit: Workunit) -> str:
 
 
 def _predecessor(workunit: Workunit) -> str:
-    """Return the name of the batch that the workunit's batch follows, or ""."""
+    """Return the name of the batch that the workunit's batch follows, or an empty string."""
     batch = workunit.batch
     return batch.after.name if batch is not None and batch.after is not None else ""
 
 
 def _parked(workunit_id: int) -> tuple[Parked, ...]:
-    """Return the parked validation and assimilation of a workunit, if any.
+    """Return the parked failures of a workunit's validation and assimilation.
 
-    `error` is the last line of the traceback.
+    The `error` of each failure is the last line of its traceback.
     """
     stages = {
         ScienceFailure.Stage.VALIDATE: "validator",
@@ -300,7 +305,7 @@ def _state(result: ResultFacts) -> int:
 
 
 def _waits_of(result: ResultFacts, *, now: datetime) -> tuple[str, ...]:
-    """Return sentences on the hosts or accounts that may not get an unsent result yet."""
+    """Return sentences about the hosts or accounts that may not, or not yet, get a result."""
     own = Result.objects.select_related("app").get(pk=result.id)
     kind = own.app.one_result_per
     if own.server_state != ServerState.UNSENT or kind == OneResultPer.NOTHING:

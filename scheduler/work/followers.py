@@ -1,4 +1,4 @@
-"""Release batches when their predecessor is over, or fail them if it has failed.
+"""Releases batches whose predecessor is over, or makes them fail if it failed.
 
 Theory of operation.  The workunits of a batch that follows another are created inactive, with a
 dependency count of one.  When the predecessor is over, the housekeeper releases them chunk by
@@ -30,7 +30,10 @@ _CHUNK = 5000
 
 
 def settle(*, now: datetime) -> int:
-    """Release or fail batches whose predecessors are over; returns the number of workunits."""
+    """Release the workunits of batches whose predecessors are over, or make them fail.
+
+    Returns the number of these workunits.  Each call handles at most `_MAX_BATCHES` batches.
+    """
     params = {
         "over": [State.COMPLETE.value, State.RETIRED.value],
         "aborted": State.ABORTED.value,
@@ -62,7 +65,7 @@ def _settle(follower: dict[str, Any], *, now: datetime) -> int:
 
 
 def _has_failed(follower: dict[str, Any]) -> bool | None:
-    """Lock the predecessor; return whether the follower fails, None while the predecessor runs."""
+    """Lock the predecessor; return whether the follower must fail, or None if it must wait."""
     row = fetch_one("work/lock_predecessor", {"id": follower["after_id"]})
     if row is None:
         return None

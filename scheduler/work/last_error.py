@@ -18,7 +18,11 @@ ERRORS: Final = (Outcome.CLIENT_ERROR.value, Outcome.VALIDATE_ERROR.value)
 
 @dataclass(frozen=True, slots=True)
 class Troubles:
-    """Recent failures of a batch: its newest failed result and its parked science failures."""
+    """The newest failed result of a batch, and the failures that parked its workunits.
+
+    `parked` is the number of parked failures, and `parked_error` the last line of the newest
+    failure's traceback.
+    """
 
     last_error: LastError | None
     parked: int
@@ -38,7 +42,11 @@ class Troubles:
 
 
 def last_error(**where: Any) -> LastError | None:
-    """Return the last reported failed result that matches the lookups `where`, or None."""
+    """Return the failed result that was reported last, or None if no result failed.
+
+    Only results that match the Django lookups `where` are considered.  A result that the volunteer
+    aborted does not count as failed.
+    """
     failed = Result.objects.filter(outcome__in=ERRORS, **where)
     # A result that the volunteer aborted is not an error of the workunit.
     failed = failed.exclude(outcome=Outcome.CLIENT_ERROR, exit_status=EXIT_ABORTED_BY_USER)

@@ -30,10 +30,11 @@ RATE_WINDOW: Final = timedelta(minutes=5)
 
 
 def _of_results() -> Subquery:
-    """Return an SQL expression: *validating* or *in_progress* by a workunit's results, or NULL.
+    """Return an SQL expression for the part of the status that depends on a workunit's results.
 
-    The expression is a maximum, since for EXISTS the planner may read the results of the whole
-    project first.  *validating* sorts after *in_progress*, so the maximum prefers it.
+    The value is *validating*, *in_progress* or NULL.  The expression is a maximum, because for
+    EXISTS the planner may read the results of the whole project first.  *validating* sorts after
+    *in_progress*, so the maximum is *validating* if a workunit has results of both kinds.
     """
     awaited = [state.value for state in AWAITED]
     success = Q(outcome=Outcome.SUCCESS.value, validate_state__in=awaited)
@@ -46,7 +47,7 @@ def _of_results() -> Subquery:
 
 
 def status(now: datetime) -> Expression:
-    """Return an SQL expression of the status that `work.rules.statuses.status_of` returns."""
+    """Return an SQL expression that computes the same status as `statuses.status_of`."""
     is_held = ~Q(release_state=ReleaseState.RELEASED.value)
     waiting = Case(
         When(is_held | Q(start_after__gt=now), then=Value(Status.WAITING.value)),
@@ -62,10 +63,11 @@ def status(now: datetime) -> Expression:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Number of workunits of a batch by status; purged workunits count as done or failed.
+    """The numbers of a batch's workunits by status.
 
-    For a failed workunit that was retried, only the new workunit is counted.  `rate_per_second` is
-    measured over `RATE_WINDOW`.
+    Purged workunits count as done or failed.  For a failed workunit that was retried, only the new
+    workunit is counted.  `rate_per_second` is the number of workunits that finished per second
+    during the last `RATE_WINDOW`.
     """
 
     total: int = 0
@@ -79,7 +81,7 @@ class Progress:
 
     @property
     def open(self) -> int:
-        """Number of workunits that are neither done nor failed."""
+        """The number of workunits that are neither done nor failed."""
         return self.total - self.done - self.failed
 
     @property
@@ -90,12 +92,12 @@ class Progress:
 
     @property
     def fraction_done(self) -> float:
-        """Fraction of the workunits that are done or failed; 1 for an empty batch."""
+        """The fraction of the workunits that are done or failed; 1 for an empty batch."""
         return (self.done + self.failed) / self.total if self.total else 1.0
 
     @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds until all are finished; 0 if all are, None if the rate is unknown."""
+        """The estimated seconds until all workunits are finished; None if the rate is unknown."""
         if not self.open:
             return 0.0
         return self.open / self.rate_per_second if self.rate_per_second else None
@@ -103,7 +105,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Resources that the results of a batch used, and their credit; includes purged results."""
+    """The time that a batch's sent results used, and their credit, including purged results."""
 
     results: int = 0
     cpu_seconds: float = 0.0
@@ -112,7 +114,7 @@ class Cost:
 
 
 def progress_of(batches: Iterable[Batch], *, now: datetime) -> dict[int, Progress]:
-    """Return the progress of each batch by id, with one statement that takes 1 us per workunit."""
+    """Return the progress of the batches by batch id, with one statement (1 us per workunit)."""
     by_id = {batch.pk: batch for batch in batches}
     params = {"batch_ids": list(by_id), "now": now, "lately": now - RATE_WINDOW}
     rows = sql.fetch("work/batch_progress", params)
@@ -135,7 +137,7 @@ def _progress(batch: Batch, counts: dict[str, int], now: datetime) -> Progress:
 
 
 def costs_of(batches: Iterable[Batch]) -> dict[int, Cost]:
-    """Return the cost of each batch so far by id, with one statement."""
+    """Return the costs of the batches so far by batch id, with one statement."""
     ids = [batch.pk for batch in batches]
     rows = sql.fetch("work/batch_costs", {"batch_ids": ids})
     return {row.pop("batch_id"): Cost(**row) for row in rows}

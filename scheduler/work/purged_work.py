@@ -1,4 +1,4 @@
-"""Reads the archive of purged workunits: finds, lists and verifies entries."""
+"""Finds, lists and verifies the entries of purged workunits in the archive."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from scheduler import storage
 
 
 class NotArchived(LookupError):
-    """The archive has no workunit or result of this name. Hint: `explain` shows unpurged ones."""
+    """The archive has no workunit or result of this name. Hint: see `manage.py explain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archived:
-    """One entry of the archive, and the day of the file that contains it."""
+    """An entry of the archive, and the day of the archive file that contains the entry."""
 
     day: str
     entry: dict[str, Any]
@@ -83,7 +83,7 @@ def _concerns(entry: dict[str, Any], name: str) -> bool:
 def listed(*, app: str | None = None, since: date | None = None) -> Iterator[Archived]:
     """Yield purged workunits, newest day first, without duplicates left by a crash.
 
-    `app` selects the workunits of one app; `since` is the earliest day to read.
+    With `app`, only workunits of this app are returned.  `since` is the earliest day to read.
     """
     for day, path in storage.archive_days().items():
         if since is not None and day < since.isoformat():

@@ -1,4 +1,4 @@
-"""Submit failed workunits of a batch again.
+"""Submits failed workunits of a batch again.
 
 Theory of operation.  A failed workunit stays failed.  A new one, with ``.2`` appended to its name,
 is created in the same batch with the same inputs, outputs and settings.  The failed workunit stores
@@ -42,10 +42,11 @@ _CHUNK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Retried:
-    """Numbers of failed workunits that were submitted again, and of skipped ones by reason.
+    """The number of workunits that were submitted again, and the numbers that were skipped.
 
-    `cancelled` workunits are retried only by name.  The input files of `inputs_gone` workunits are
-    deleted.  For `names_taken`, a workunit of the new name already exists.
+    `cancelled` counts canceled workunits, which are retried only if they are named.  `inputs_gone`
+    counts workunits whose input files are deleted.  `names_taken` counts workunits whose new name
+    another workunit already has.
     """
 
     count: int = 0
@@ -58,11 +59,12 @@ class Retried:
 
 
 def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
-    """Submit the failed workunits of a batch again, all or those in `names`.
+    """Submit the failed workunits of a batch again: those in `names`, or all that can be retried.
 
+    Each chunk is a transaction.  After an error, a new call continues with the remaining workunits.
     Raises `BatchNotReady` for an aborted or retired batch, `WorkunitsNotFound` for a name that no
-    failed workunit of the batch has, `BatchRefused` if the batch follows a failed batch, and
-    `quotas.QuotaExceeded`.  Each chunk is a transaction: after an error, a new call continues.
+    failed workunit of the batch has, `BatchRefused` if the batch follows a failed batch without
+    `after_any`, and `quotas.QuotaExceeded`.
     """
     if names is not None:
         _require_failed(batch_id, names)

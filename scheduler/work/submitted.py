@@ -23,13 +23,13 @@ def batches(viewer: Account | None) -> QuerySet[Batch]:
 
 
 def workunits(viewer: Account | None, *, now: datetime) -> QuerySet[Workunit]:
-    """Return the viewer's workunits with their `status`, without input files and results."""
+    """Return the viewer's workunits, with the annotation `status`."""
     rows = Workunit.objects.select_related("app", "batch").annotate(status=status(now))
     return rows if viewer is None else rows.filter(batch__submitter=viewer)
 
 
 def results(viewer: Account | None) -> QuerySet[Result]:
-    """Return the results of the viewer's workunits, with their outputs."""
+    """Return the results of the viewer's workunits, with their output files prefetched."""
     rows = Result.objects.select_related("workunit", "app_version").prefetch_related(
         Prefetch("output_files", ResultFile.objects.order_by("result_id", "position"))
     )
@@ -56,5 +56,5 @@ def not_owned(viewer: Account | None, *, ids: Collection[int], names: Collection
 
 
 def containing(rows: QuerySet[Any], meta: dict[str, Any]) -> QuerySet[Any]:
-    """Return the rows whose meta contains `meta`; the filter matches the partial index."""
+    """Return the rows whose meta contains `meta`, or all rows if `meta` is empty."""
     return rows.exclude(meta={}).filter(meta__contains=meta) if meta else rows

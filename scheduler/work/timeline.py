@@ -21,7 +21,10 @@ class Words(NamedTuple):
 def moves_of(
     workunit_id: int, *, result_id: int | None = None, at_most: int | None = None
 ) -> list[LedgerEntry]:
-    """Return up to `at_most` moves of a workunit, or of one of its results, oldest first."""
+    """Return the moves of a workunit, or of one of its results, oldest first.
+
+    With `at_most`, only the first moves are returned.
+    """
     entries = LedgerEntry.objects.filter(workunit_id=workunit_id)
     if result_id is not None:
         entries = entries.filter(result_id=result_id)

@@ -15,10 +15,11 @@ WAYS: Final[tuple[By, ...]] = ("day", "app", "batch")
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """The usage of a day, an app or a batch: only one of `day`, `app` and `batch` is set.
+    """The usage on a day, of an app or of a batch.
 
-    A workunit counts on the day when it was finished; a result and its credit on the day when it
-    was reported, or sent if it was never reported.
+    Only one of `day`, `app` and `batch` is set; `name` is the name of the batch.  A workunit counts
+    on the day when it was finished.  A result and its credit count on the day when the result was
+    reported, or when it was sent if it was never reported.
     """
 
     day: date | None
@@ -33,9 +34,10 @@ class Used:
 
 
 def usage_of(submitter: Account | None, *, since: date, until: date, by: By) -> list[Used]:
-    """Return the usage from the day `since` until the day before `until` (UTC).
+    """Return the usage from the day `since` to the day before `until` (UTC), grouped by `by`.
 
-    `submitter` None means all submitters.  Purged workunits are included.
+    If `submitter` is None, the batches of all submitters are included.  Purged workunits are
+    included.
     """
     params = {
         "submitter_id": submitter and submitter.pk,

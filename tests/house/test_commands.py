@@ -20,7 +20,7 @@ def targets() -> set[str]:
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_commands_help_is_a_sentence_and_fits_a_screen(name, monkeypatch):
+def test_command_help_begins_with_a_sentence_and_fits_a_screen(name, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     command = load_command_class(str(get_commands()[name]), name)
     parser = command.create_parser("manage.py", name)
@@ -30,13 +30,13 @@ def test_a_commands_help_is_a_sentence_and_fits_a_screen(name, monkeypatch):
     assert len(parser.format_help().splitlines()) <= LINES_OF_A_SCREEN
 
 
-def test_every_daemon_has_a_command_of_its_name():
+def test_every_daemon_has_a_command_with_its_name():
     from daemons.registry import DAEMONS
 
     assert {daemon.name for daemon in DAEMONS} <= set(OURS)
 
 
-def test_make_alone_lists_every_target():
+def test_every_make_target_has_a_description():
     described = set(re.findall(r"^([a-z-]+):.*## \S", read("Makefile"), re.MULTILINE))
     assert described == targets()
 
@@ -48,7 +48,7 @@ OUR_PAGES = [
 
 
 @pytest.mark.parametrize("page", OUR_PAGES)
-def test_every_command_that_a_page_names_exists(page):
+def test_every_command_named_on_a_page_exists(page):
     text = read(page)
     # A command stands at the start of a line, after a prompt, or in back quotes.
     made = set(re.findall(r"(?:^|`|\$ |&& )make ([a-z][a-z-]*)", text, re.MULTILINE))

@@ -58,7 +58,7 @@ def unit(name):
 # Docker
 
 
-def test_every_service_runs_what_exists():
+def test_every_compose_service_runs_an_existing_command():
     for name, service in services().items():
         words = service.get("command", ["python", "-m", "granian"])
         if words[:2] == ["python", "manage.py"]:
@@ -70,7 +70,7 @@ def test_every_service_runs_what_exists():
             assert "project.wsgi:application" in read("deploy/Dockerfile")
 
 
-def test_the_workers_of_the_composition_take_every_queue_once():
+def test_compose_workers_consume_every_queue_exactly_once():
     commands = [service["command"] for service in services().values() if "command" in service]
     queues = [
         q for words in commands if "worker" in words for q in option(words, "--queues").split(",")
@@ -78,14 +78,16 @@ def test_the_workers_of_the_composition_take_every_queue_once():
     assert sorted(queues) == sorted(BY_NAME)
 
 
-def test_what_the_services_are_told_is_asked_by_the_settings():
+def test_compose_variables_are_known_to_the_settings_and_listed_in_example_env():
     for service in services().values():
         assert set(service["environment"]) <= variables() | OF_THE_STORE
     asked = set(re.findall(r"\$\{(\w+)", read(COMPOSE)))
     assert asked == env_of("deploy/example.env").keys()
 
 
-def test_all_services_are_told_of_the_store_and_what_it_means(monkeypatch):
+def test_storage_variables_are_documented_and_set_for_every_compose_service_but_science(
+    monkeypatch,
+):
     asked = OF_THE_STORE | {"STORAGE_URL"}
     for name, service in services().items():
         if name == "science":  # the service gets no secrets
@@ -102,7 +104,7 @@ def test_all_services_are_told_of_the_store_and_what_it_means(monkeypatch):
     assert env.store_url("STORAGE_URL").bucket == "my-bucket"
 
 
-def test_a_service_is_healthy_by_the_sign_of_life_of_a_daemon_that_it_runs():
+def test_worker_healthcheck_reads_the_alive_file_of_a_daemon_of_its_queues():
     for service in services().values():
         words = service.get("command", [])
         if "worker" in words:
@@ -110,7 +112,7 @@ def test_a_service_is_healthy_by_the_sign_of_life_of_a_daemon_that_it_runs():
             assert daemon in option(words, "--queues").split(",")
 
 
-def test_files_that_the_composition_and_the_image_name_exist():
+def test_files_named_in_the_compose_file_and_the_dockerfile_exist():
     composition = yaml.safe_load(read(COMPOSE))
     build = composition["services"]["web"]["build"]
     assert (ROOT / "deploy" / build["context"] / build["dockerfile"]).is_file()
@@ -130,12 +132,12 @@ def test_files_that_the_composition_and_the_image_name_exist():
 
 
 @pytest.mark.parametrize("name", ENVIRONMENTS)
-def test_an_environment_file_sets_what_somebody_asks(name):
+def test_environment_file_sets_only_known_variables(name):
     assert env_of(name).keys() <= variables() | OF_OTHERS
 
 
 @pytest.mark.parametrize("name", [name for name in UNITS if name.endswith(".service")])
-def test_a_unit_runs_what_exists_and_is_hemmed_in(name):
+def test_systemd_service_runs_a_known_program_and_is_sandboxed(name):
     service = unit(name)["Service"]
     words = shlex.split(service["ExecStart"])
     assert words[0] == "/opt/manyhands/.venv/bin/python"
@@ -155,14 +157,14 @@ def test_a_unit_runs_what_exists_and_is_hemmed_in(name):
         assert words[1:] == ["manage.py", "%i"], "an instance is a daemon"
 
 
-def test_the_workers_of_systemd_take_every_queue_once():
+def test_systemd_workers_consume_every_queue_exactly_once():
     groups = [name for name in ENVIRONMENTS if "/celery-" in name]
     queues = [queue for name in groups for queue in env_of(name)["QUEUES"].split(",")]
     assert sorted(queues) == sorted(BY_NAME)
 
 
 @pytest.mark.needs("systemd-analyze")
-def test_systemd_itself_finds_no_fault(tmp_path):
+def test_systemd_analyze_verify_reports_no_error(tmp_path):
     for name in UNITS:
         text = read(name).replace("/opt/manyhands/.venv/bin/python", sys.executable)
         (tmp_path / Path(name).name).write_text(text)
@@ -180,11 +182,11 @@ def test_systemd_itself_finds_no_fault(tmp_path):
 # nginx
 
 
-def test_nginx_itself_finds_no_fault(tmp_path):
+def test_nginx_accepts_the_shipped_configuration(tmp_path):
     fronts.set_up(tmp_path / "nginx", 8000, tmp_path / "var").check()
 
 
-def test_nginx_lets_through_more_than_the_project_takes():
+def test_nginx_body_limit_is_larger_than_max_request_bytes():
     limits = re.findall(
         r"location (\S+) \{\s+client_max_body_size (\d+)m?;", read("deploy/nginx/manyhands.conf")
     )
@@ -193,7 +195,7 @@ def test_nginx_lets_through_more_than_the_project_takes():
     assert int(dict(limits)["/cgi/"]) << 20 > settings.PROJECT.max_request_bytes
 
 
-def test_the_web_server_uses_http_1_which_closes_silent_connections():
+def test_web_server_runs_with_http_1():
     for name in ("deploy/Dockerfile", "deploy/systemd/manyhands-web.service"):
         words = re.sub(r'[",\\]', " ", read(name)).split()
         assert option(words, "--http") == "1", name
@@ -205,7 +207,7 @@ def test_the_web_server_uses_http_1_which_closes_silent_connections():
 PAGES_OF_DEPLOYMENT = ("docs/operating.md", "docs/plug-ins.md", "docs/scaling.md")
 
 
-def test_the_pages_for_operators_name_every_file_of_deploy_and_no_other():
+def test_operator_pages_name_every_file_of_deploy_and_no_missing_file():
     named = set(re.findall(r"deploy/[\w./@-]+\w", "".join(map(read, PAGES_OF_DEPLOYMENT))))
     there = {name for name in tracked() if name.startswith("deploy/")}
     assert {name for name in named if "." in Path(name).name} - {"deploy/.env"} <= there

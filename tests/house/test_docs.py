@@ -52,23 +52,23 @@ def commands_of(page):
 # Everything that exists is documented
 
 
-def test_the_code_map_has_every_module():
+def test_code_map_lists_every_module():
     assert _generate.code_map() in read("docs/reference/code.md"), "Hint: make docs"
 
 
 @pytest.mark.parametrize("name", _generate.commands())
-def test_every_command_has_its_help_in_the_reference(name):
+def test_command_help_is_in_the_reference(name):
     assert f"### `manage.py {name}`" in read("docs/reference/cli.md"), "Hint: make docs"
 
 
-def test_every_daemon_is_explained_to_operators():
+def test_every_daemon_is_described_on_the_operating_page():
     from daemons.registry import DAEMONS
 
     for daemon in DAEMONS:
         assert f"| `{daemon.name}` |" in read("docs/operating.md")
 
 
-def test_every_environment_variable_has_a_meaning_and_stands_in_the_reference():
+def test_every_environment_variable_is_described_in_the_configuration_reference():
     for variable in _generate.variables():
         assert variable.field or variable.name in _generate.MEANINGS
         assert f"| `{variable.name}` |" in read("docs/reference/configuration.md"), (
@@ -78,7 +78,7 @@ def test_every_environment_variable_has_a_meaning_and_stands_in_the_reference():
     assert _generate.MEANINGS.keys() | _generate.DEFAULTS.keys() <= known
 
 
-def test_every_option_of_a_project_has_a_meaning_and_stands_in_the_reference():
+def test_every_project_option_is_described_in_the_configuration_reference():
     from dataclasses import fields
 
     from scheduler.config import ProjectConfig
@@ -92,7 +92,7 @@ def test_every_option_of_a_project_has_a_meaning_and_stands_in_the_reference():
 @pytest.mark.parametrize(
     ("program", "prefix"), [("volunteer", "VOLUNTEER"), ("scientist", "MANYHANDS")]
 )
-def test_every_variable_of_a_clients_program_stands_in_the_reference(program, prefix):
+def test_every_client_environment_variable_is_in_the_configuration_reference(program, prefix):
     used = {
         name
         for path in (ROOT / "client" / program).rglob("*.py")
@@ -121,14 +121,14 @@ def events():
     return found
 
 
-def test_the_operators_table_has_every_event_and_no_other():
+def test_events_page_lists_every_log_event_and_no_other():
     table = read("docs/reference/events.md")
     told = set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE))
     assert {event: where for event, where in events().items() if event not in told} == {}
     assert told - events().keys() == set()
 
 
-def test_the_life_of_a_workunit_has_the_steps_of_the_story():
+def test_headings_of_the_workunit_life_page_equal_the_steps_of_the_story_test():
     tree = ast.parse(read(STORY))
     story = next(n for n in tree.body if isinstance(n, ast.FunctionDef) and "life" in n.name)
     lines = read(STORY).splitlines()[story.lineno : story.end_lineno]
@@ -144,7 +144,7 @@ def has_heading(page, part):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_link_leads_somewhere(page):
+def test_every_relative_link_has_an_existing_target(page):
     broken = []
     for link in LINK.findall(prose(page)):
         if link.startswith(("http://", "https://", "mailto:")):
@@ -157,7 +157,7 @@ def test_every_link_leads_somewhere(page):
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_the_commands_that_a_page_shows_can_be_given(page):
+def test_commands_shown_on_a_page_are_accepted_by_their_parsers(page):
     for words in commands_of(page):
         if words[0] == "make":
             goal = words[1]
@@ -205,13 +205,13 @@ def words_of_the_code():
     "page",
     ["ARCHITECTURE.md", "docs/life-of-a-workunit.md", *(p for p in PAGES if "/decisions/" in p)],
 )
-def test_what_a_page_says_of_the_code_is_a_word_of_the_code(page):
+def test_code_names_on_a_page_exist_in_the_code(page):
     named = re.findall(r"`(\w+\.sql|\w+(?:\.\w+)?)`", prose(page))
     known = words_of_the_code()
     assert [n for n in named if n not in known and n.rpartition(".")[2] not in known] == []
 
 
-def test_the_readmes_first_commands_are_the_demonstration_and_the_tests():
+def test_first_commands_of_the_readme_are_make_demo_and_make_test():
     first, second, *_ = commands_of("README.md")
     assert (first, second) == (["make", "demo"], ["make", "test"])
     shown = FENCED.search(read("README.md"))
@@ -220,7 +220,7 @@ def test_the_readmes_first_commands_are_the_demonstration_and_the_tests():
         assert proof in shown[2]
 
 
-def test_the_program_of_the_first_project_answers_what_the_page_says(tmp_path, monkeypatch, capsys):
+def test_program_on_the_first_project_page_writes_the_shown_output(tmp_path, monkeypatch, capsys):
     page = read("docs/first-project.md")
     [program] = [body for kind, body in FENCED.findall(page) if kind == "python"]
     monkeypatch.chdir(tmp_path)
@@ -245,7 +245,7 @@ def cited():
     return sections, traps
 
 
-def test_what_comments_cite_of_the_protocol_stands_on_its_page():
+def test_protocol_sections_and_traps_cited_in_code_exist_on_the_protocol_page():
     page = read("docs/protocol.md")
     sections, traps = cited()
     assert sections
@@ -256,7 +256,7 @@ def test_what_comments_cite_of_the_protocol_stands_on_its_page():
     assert {t: str(p) for t, p in traps.items() if t not in numbered} == {}
 
 
-def test_the_examples_of_the_protocol_are_said_by_golden_files():
+def test_workunit_example_on_the_protocol_page_occurs_in_golden_files():
     said = "".join(
         line.strip()
         for folder in ("tests/golden/replies", "tests/golden/captured")
@@ -272,7 +272,7 @@ def test_the_examples_of_the_protocol_are_said_by_golden_files():
 # Form
 
 
-def test_decisions_are_numbered_and_say_context_choice_and_consequence():
+def test_decisions_are_numbered_and_have_context_choice_and_consequence():
     pages = sorted(path for path in PAGES if path.startswith("docs/decisions/"))
     numbers = [int(Path(page).name[:4]) for page in pages]
     assert numbers == list(range(1, len(pages) + 1))
@@ -282,7 +282,7 @@ def test_decisions_are_numbered_and_say_context_choice_and_consequence():
         assert said == ["Context", "Choice", "Consequence"], page
 
 
-def test_the_changelogs_first_version_is_the_projects():
+def test_newest_changelog_version_equals_the_project_version():
     version = re.search(r'^version = "(.*)"', read("pyproject.toml"), re.MULTILINE)
     newest = re.search(r"^## (\S+)", read("CHANGELOG.md"), re.MULTILINE)
     assert version
@@ -291,7 +291,7 @@ def test_the_changelogs_first_version_is_the_projects():
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_has_one_title(page):
+def test_page_has_exactly_one_title(page):
     assert len(re.findall(r"^# ", prose(page), re.MULTILINE)) == 1
 
 
@@ -299,7 +299,7 @@ def test_a_page_has_one_title(page):
 
 
 @pytest.mark.parametrize("page", consoles.PAGES)
-def test_every_console_block_is_typed_by_a_test_or_says_why_not(page):
+def test_every_console_block_is_run_by_a_test_or_marked_with_a_reason(page):
     typed = console_pages.PAGES.keys() | console_pages.SIGNING.keys()
     faults = []
     for block in consoles.blocks(page):
@@ -314,7 +314,7 @@ def test_every_console_block_is_typed_by_a_test_or_says_why_not(page):
     assert faults == []
 
 
-def test_every_page_with_typed_consoles_has_some():
+def test_every_page_of_the_console_tests_has_console_blocks():
     for page in console_pages.PAGES.keys() | console_pages.SIGNING.keys():
         assert consoles.typed_blocks(page), page
 
@@ -340,11 +340,13 @@ def test_every_page_with_typed_consoles_has_some():
         ("volunteer run --slots 1", "12:00 b done\n12:01 a done", "9:00 a done", False),
     ],
 )
-def test_shown_output_is_compared_by_rules(text, shown, output, is_same):
+def test_shown_output_is_compared_with_rules_for_numbers_and_omissions(
+    text, shown, output, is_same
+):
     assert (consoles.compare(consoles.Command(text, shown), output) is not None) is is_same
 
 
-def test_the_page_of_choosing_has_a_row_for_every_reason_of_refusal():
+def test_choosing_page_has_a_row_for_every_refusal_reason():
     from scheduler.dispatch.rules.fit import RefusalReason
 
     rows = re.findall(r"^\| (`[^|]*) \|", read("docs/choosing.md"), re.MULTILINE)

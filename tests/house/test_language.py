@@ -12,7 +12,7 @@ STORED = json.loads(language.COUNTS.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("path", sorted({*STORED, *language.files()}))
-def test_a_file_has_as_many_avoided_words_as_its_stored_count(path):
+def test_counts_of_avoided_words_in_a_file_equal_the_stored_counts(path):
     """After a reduction, store the counts with `python -m tests.house.language --write`."""
     found = language.places(path) if path in language.files() else []
     counted = {}

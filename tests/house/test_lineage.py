@@ -86,14 +86,14 @@ def missing_features():
 
 
 @pytest.mark.parametrize(("page", "numbers"), NUMBERS.items())
-def test_every_row_is_unique_and_listed_once_below(page, numbers):
+def test_every_row_number_occurs_once_in_the_table_and_once_in_the_list(page, numbers):
     told = [row for row, _ in rows(read(page))]
     kept = [row for row, _ in keepers(read(page))]
     assert Counter(told) == Counter(numbers)
     assert Counter(kept) == Counter(numbers)
 
 
-def test_every_page_of_boincs_operators_has_its_row():
+def test_every_boinc_operator_page_has_a_feature_row():
     named = {row: A_LINK.sub(r"\1", feature) for row, (feature, *_) in features().items()}
     expected = {f"O{n}": name for n, name in enumerate(OPERATOR_PAGES, start=1)}
     assert {row: name for row, name in named.items() if row.startswith("O")} == expected
@@ -108,7 +108,7 @@ def test_every_row_names_code_and_a_test(page):
         assert bool(len(named) - len(tests)) is (row not in absent), row
 
 
-def test_no_feature_is_shown_by_a_test_of_a_page():
+def test_no_feature_row_cites_a_house_test():
     for row, named in keepers(read(FEATURES)):
         assert not [name for name in named if name.startswith("tests/house/")], row
 
@@ -127,7 +127,7 @@ def named_tests():
 
 
 @pytest.mark.parametrize("name", named_tests())
-def test_every_test_that_is_named_is_there_and_runs(name):
+def test_every_cited_test_exists_and_is_not_skipped(name):
     path, *inside = name.split("::")
     assert (ROOT / path).is_file()
     test = import_module(path.removesuffix(".py").replace("/", "."))
@@ -146,7 +146,7 @@ def named_code():
 
 
 @pytest.mark.parametrize("name", named_code())
-def test_all_code_that_is_named_is_there(name):
+def test_cited_code_exists(name):
     if "/" in name:
         assert (ROOT / name).is_file()
     else:
@@ -163,19 +163,19 @@ def test_every_feature_has_a_need_and_a_state():
         assert not lacks or its_state != "done", row
 
 
-def test_every_feature_that_is_there_leads_to_a_page():
+def test_feature_links_to_a_page_unless_it_is_missing():
     for row, (feature, *_, its_state, _lacks) in features().items():
         assert bool(A_LINK.search(feature)) is (its_state != "missing"), row
 
 
-def test_the_features_are_counted_by_need_and_state():
+def test_feature_counts_by_need_and_state_are_correct():
     counts = Counter((need, its_state) for _, _, need, its_state, _ in features().values())
     for need in NEEDS:
         numbers = " | ".join(str(counts[need, its_state]) for its_state in STATES)
         assert f"\n| {need} | {numbers} |\n" in read(FEATURES)
 
 
-def test_the_page_of_the_law_shows_every_move():
+def test_lifecycle_page_lists_every_move():
     page = read("docs/lifecycle.md")
     for move in MOVES:
         source, target = (state_label(move.axis, code) for code in (move.source, move.target))
@@ -184,7 +184,7 @@ def test_the_page_of_the_law_shows_every_move():
 
 
 @pytest.mark.parametrize("page", NUMBERS)
-def test_tables_fit_a_terminal(page):
+def test_table_lines_are_no_wider_than_a_terminal(page):
     tables = [line for line in read(page).splitlines() if line.startswith("|")]
     plain = [A_LINK.sub(r"\1", line) for line in tables]
     assert [line for line in plain if len(line) > MOST_COLUMNS] == []

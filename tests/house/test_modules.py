@@ -38,7 +38,7 @@ REPEATED = {
 
 
 @pytest.mark.parametrize("module", [module for module in modules() if read(module).strip()])
-def test_a_modules_first_line_is_one_sentence_of_at_most_80_characters(module):
+def test_module_docstring_begins_with_a_sentence_of_at_most_80_characters(module):
     source = read(module)
     docstring = ast.get_docstring(ast.parse(source))
     assert docstring, f"{module} does not say what it is"
@@ -47,7 +47,7 @@ def test_a_modules_first_line_is_one_sentence_of_at_most_80_characters(module):
     assert len(first) <= 80, f"{module}: {first!r} has {len(first)} characters"
 
 
-def test_no_module_has_a_name_that_says_nothing():
+def test_no_module_has_a_meaningless_name():
     named = {module: PurePath(module).stem.strip("_") for module in modules()}
     wrong = [
         m for m, stem in named.items() if stem in BANNED or BANNED_WORDS & set(stem.split("_"))
@@ -55,7 +55,7 @@ def test_no_module_has_a_name_that_says_nothing():
     assert wrong == []
 
 
-def test_no_function_is_called_handle_something_but_djangos_own():
+def test_no_function_name_begins_with_handle_or_process_except_django_hooks():
     hooks = {"process_exception"}  # the signature of Django's middleware
     wrong = [
         f"{module}: {node.name}"
@@ -67,7 +67,7 @@ def test_no_function_is_called_handle_something_but_djangos_own():
     assert wrong == []
 
 
-def test_rooms_have_no_equal_file_names_but_those_with_a_reason():
+def test_scheduler_packages_share_only_file_names_with_a_stated_reason():
     rooms = [PurePath(m) for m in modules() if m.startswith("scheduler/") and m.count("/") > 1]
     names = [path.name for path in rooms if path.parts[1] not in FACES]
     assert {name for name in names if names.count(name) > 1} == set(REPEATED)

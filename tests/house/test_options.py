@@ -28,5 +28,5 @@ READ = names_read()
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(ProjectConfig)])
-def test_an_option_is_read_by_the_program(name):
+def test_project_option_is_read_by_the_code(name):
     assert name in READ

@@ -17,7 +17,7 @@ STATES = r"server_state|validate_state|assimilate_state|file_delete_state|releas
 
 
 @pytest.mark.parametrize("statement", statements())
-def test_a_statement_begins_with_a_sentence_that_says_what_it_is_for(statement):
+def test_sql_statement_begins_with_a_comment_on_its_purpose(statement):
     text = read(statement)
     comment = re.match(r"(?:--[^\n]*\n)+", text)
     assert comment, f"{statement} does not say what it is for"
@@ -27,7 +27,7 @@ def test_a_statement_begins_with_a_sentence_that_says_what_it_is_for(statement):
 
 
 @pytest.mark.parametrize("statement", statements())
-def test_a_statement_that_sets_a_state_names_where_from_or_says_that_rows_are_locked(statement):
+def test_sql_statement_that_sets_a_state_checks_the_old_state_or_has_locked_rows(statement):
     text = read(statement)
     if "locked" in text.partition("\n")[0]:
         return
@@ -37,13 +37,13 @@ def test_a_statement_that_sets_a_state_names_where_from_or_says_that_rows_are_lo
             assert re.search(rf"\b{state}\b", rest), f"{statement} sets {state} unguarded"
 
 
-def test_no_statement_is_unused():
+def test_no_sql_statement_is_unused():
     source = "\n".join(read(module) for module in modules() if not module.startswith("tests/"))
     unused = [name for name in statements() if f'"{statement_name(name)}"' not in source]
     assert unused == []
 
 
-def test_every_statement_that_is_named_exists():
+def test_every_sql_statement_named_in_code_exists():
     known = {statement_name(name) for name in statements()}
     call = re.compile(r"\bsql\.(?:load|fetch|fetch_one|execute)\(\s*\"([\w/]+)\"")
     into = re.compile(r"\bsql\.fetch_into\(\s*\w+,\s*\"([\w/]+)\"")

@@ -29,7 +29,7 @@ def texts() -> list[str]:
 
 
 @pytest.mark.parametrize("name", texts())
-def test_a_file_names_no_path_or_registry_of_the_machine_it_was_written_on(name):
+def test_file_contains_no_local_path_or_package_index(name):
     try:
         text = read(name)
     except UnicodeDecodeError:
@@ -38,7 +38,7 @@ def test_a_file_names_no_path_or_registry_of_the_machine_it_was_written_on(name)
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
-def test_every_requirement_is_pinned_has_a_hash_and_comes_as_a_wheel(name):
+def test_every_requirement_is_pinned_with_a_hash_and_installed_as_a_wheel(name):
     text = read(name)
     assert text.startswith("--only-binary :all:\n")
     blocks = re.findall(r"^[a-z0-9].*?(?=^[a-z0-9]|\Z)", text, re.MULTILINE | re.DOTALL)
@@ -48,7 +48,7 @@ def test_every_requirement_is_pinned_has_a_hash_and_comes_as_a_wheel(name):
         assert "--hash=sha256:" in block, block.splitlines()[0]
 
 
-def test_both_files_of_requirements_agree():
+def test_requirements_and_dev_requirements_pin_the_same_versions():
     def pins(name):
         return dict(re.findall(r"^([a-z0-9._-]+)==(\S+)", read(name), re.MULTILINE))
 
@@ -56,7 +56,7 @@ def test_both_files_of_requirements_agree():
     assert {n: v for n, v in dev.items() if n in run and run[n] != v} == {}
 
 
-def test_what_the_client_needs_is_installed_with_the_server():
+def test_client_dependencies_are_in_the_server_requirements():
     declared = re.search(
         r"^dependencies = \[(.*?)\]", read("client/pyproject.toml"), re.MULTILINE | re.DOTALL
     )
@@ -66,12 +66,12 @@ def test_what_the_client_needs_is_installed_with_the_server():
     assert [name for name in names if f"\n{name}==" not in pinned] == []
 
 
-def test_what_a_run_makes_is_not_tracked():
+def test_generated_files_are_not_tracked():
     made = ("var/", ".venv/")
     assert [name for name in tracked() if name.startswith(made) or name.endswith(".pyc")] == []
 
 
-def test_the_licence_is_apaches_whole():
+def test_license_file_is_the_complete_apache_license():
     text = (ROOT / "LICENSE").read_text(encoding="utf-8")
     assert "Apache License" in text
     assert "Version 2.0, January 2004" in text

@@ -36,7 +36,7 @@ def waking_statements():
     return {statement_name(name) for name in due} - ITS_OWN
 
 
-def test_statements_that_make_workunits_due_are_found():
+def test_sql_statements_that_make_workunits_due_are_found():
     assert {
         "results/settle_reports",
         "work/submission/copy_workunits",
@@ -46,7 +46,7 @@ def test_statements_that_make_workunits_due_are_found():
 
 
 @pytest.mark.parametrize("daemon", WAKES)
-def test_the_table_names_daemons_and_counts_that_exist(daemon):
+def test_wakes_table_names_existing_daemons_and_counts(daemon):
     assert daemon in BY_NAME
     assert WAKES[daemon].keys() <= words_of(daemon)
     for woken in WAKES[daemon].values():
@@ -64,7 +64,7 @@ def test_a_daemon_that_makes_workunits_due_wakes_the_transitioner(daemon):
 @pytest.mark.parametrize(
     "module", [m for m in modules() if m.startswith("scheduler/") and "/models/" not in m]
 )
-def test_a_room_that_makes_workunits_due_rings_after_its_commit(module):
+def test_module_that_makes_workunits_due_wakes_the_transitioner_after_commit(module):
     tree = ast.parse(read(module))
     strings = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant)}
     if waking_statements() & {text for text in strings if isinstance(text, str)}:

@@ -19,8 +19,10 @@ ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "PLANTED_BUG"
 #: Seconds within which a test must fail.
 LONGEST = 300.0
-WALKS = "tests/long/test_walks.py::test_thirty_walks_keep_every_promise"
-INTERLEAVINGS = "tests/long/test_interleavings.py::test_a_hundred_interleavings_lose_nothing"
+WALKS = "tests/long/test_walks.py::test_thirty_random_walks_keep_every_invariant"
+INTERLEAVINGS = (
+    "tests/long/test_interleavings.py::test_hundred_interleavings_of_statements_lose_no_work"
+)
 _COUNTS = re.compile(r"^in all: (.*)$", re.MULTILINE)
 _SECONDS = re.compile(r"\| (\d+) s$", re.MULTILINE)
 _SAID = re.compile(r"^E +(.+)$", re.MULTILINE)

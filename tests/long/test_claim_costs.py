@@ -107,7 +107,7 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
     }
 
 
-def test_a_claim_touches_as_many_pages_at_a_million_unsent_results_as_at_ten_thousand() -> None:
+def test_claim_reads_about_as_many_pages_with_a_million_results_as_with_ten_thousand() -> None:
     app = an_app()
     a_client().ask()
     host = Host.objects.get()

@@ -27,7 +27,7 @@ SELECT count(*) FROM workunit AS w WHERE assimilate_state <> 2
 TIMED_OUT = "SELECT count(*) FROM result WHERE outcome = 4"
 
 
-def test_steps_of_an_hour_stall_nothing_and_time_nothing_out(tmp_path, proof):
+def test_clock_steps_of_an_hour_cause_no_stall_and_no_timeout(tmp_path, proof):
     rng = random.Random(proof.seed())
     # Every step is longer than the deadline: without protection all results would time out.
     stand = Stand(tmp_path / "project", OUTAGE_AFTER="600")

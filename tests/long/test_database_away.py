@@ -34,7 +34,7 @@ SAID_ONCE = {
 
 
 @pytest.mark.parametrize("how", ["stopped", "frozen"])
-def test_postgresql_away_for_30_seconds(tmp_path, proof, how):
+def test_postgresql_outage_of_30_seconds_loses_no_work(tmp_path, proof, how):
     stand = Stand(tmp_path / "project", is_far=True)
     try:
         stand.set_up("counted", "copied")

@@ -10,7 +10,7 @@ from tests.long.file_machine import try_out
 pytestmark = [pytest.mark.lengthy, pytest.mark.django_db(transaction=True)]
 
 
-def test_needed_files_are_kept_and_others_deleted(transactional_db, proof):
+def test_random_walks_keep_needed_files_and_delete_unneeded_files(transactional_db, proof):
     """A failing walk is shown without shrinking; `test_many_files` also shrinks it."""
     number = proof.how_many("files", 10)
     try_out(

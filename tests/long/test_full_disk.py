@@ -25,12 +25,12 @@ WHERE assimilate_state = 1 AND app_id = (SELECT id FROM app WHERE name = 'copied
 
 @pytest.mark.lengthy
 @pytest.mark.story
-def test_a_disk_that_is_full_for_a_moment_loses_nothing(tmp_path, proof):
+def test_disk_that_is_full_once_loses_no_work(tmp_path, proof):
     fill(tmp_path, proof, times=1)
 
 
 @pytest.mark.long
-def test_a_disk_that_is_full_again_and_again_loses_nothing(tmp_path, proof):
+def test_disk_that_is_full_five_times_loses_no_work(tmp_path, proof):
     fill(tmp_path, proof, times=5)
 
 

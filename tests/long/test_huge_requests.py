@@ -51,7 +51,7 @@ def warm_up(stand):
 
 
 @pytest.mark.parametrize("is_chunked", [False, True], ids=["Content-Length", "chunked"])
-def test_a_request_of_100_megabytes_gets_a_message_and_a_delay_and_takes_no_memory(
+def test_request_of_100_megabytes_gets_a_message_and_a_delay_and_uses_little_memory(
     stand, proof, is_chunked
 ):
     before = largest(stand)
@@ -102,7 +102,7 @@ def post_at_length(port, *, is_chunked):
 REPORTS, REAL, MOST = 100_000, 2500, 2000
 
 
-def test_a_report_of_100_000_results_is_taken_2000_at_a_time(stand, proof):
+def test_report_of_100_000_results_is_acknowledged_2000_at_a_time(stand, proof):
     client = Volunteer(key="", name="hoarder", ncpus=64, disk_free=1e14, port=stand.port)
     client.attach()
     stand.submit_many("counted", REAL)

@@ -88,11 +88,11 @@ def make_interleavings(ground, workers, proof, number, part=0):
 
 
 @pytest.mark.lengthy
-def test_a_hundred_interleavings_lose_nothing(ground, workers, proof):
+def test_hundred_interleavings_of_statements_lose_no_work(ground, workers, proof):
     make_interleavings(ground, workers, proof, proof.how_many("interleavings", 100))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(2))
-def test_ten_thousand_interleavings_lose_nothing(ground, workers, proof, part):
+def test_ten_thousand_interleavings_of_statements_lose_no_work(ground, workers, proof, part):
     make_interleavings(ground, workers, proof, proof.how_many("interleavings", 10_000) // 2, part)

@@ -31,7 +31,7 @@ FINISHED_WITHIN = 180.0
 
 
 @pytest.mark.long
-def test_two_hundred_kills_lose_nothing(tmp_path, proof):
+def test_two_hundred_process_kills_lose_no_work(tmp_path, proof):
     kills = proof.how_many("kills", 220)
     storm(
         tmp_path,
@@ -44,7 +44,7 @@ def test_two_hundred_kills_lose_nothing(tmp_path, proof):
 
 @pytest.mark.lengthy
 @pytest.mark.story
-def test_a_dozen_kills_lose_nothing(tmp_path, proof):
+def test_dozen_process_kills_lose_no_work(tmp_path, proof):
     storm(
         tmp_path,
         proof,
@@ -55,7 +55,7 @@ def test_a_dozen_kills_lose_nothing(tmp_path, proof):
 
 
 @pytest.mark.long
-def test_sixty_kills_lose_nothing_with_celery(tmp_path, proof):
+def test_sixty_process_kills_lose_no_work_with_celery(tmp_path, proof):
     storm(
         tmp_path,
         proof,

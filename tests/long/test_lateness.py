@@ -71,5 +71,5 @@ def late(asked, answer):
         (request(queued=1.0, on_frac=0.0), reply((1, 11)), 0),
     ],
 )
-def test_results_that_will_be_late_are_found(asked, answer, faults):
+def test_late_results_are_counted_from_queue_cpus_and_active_time(asked, answer, faults):
     assert late(asked, answer) == faults

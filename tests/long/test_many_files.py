@@ -10,5 +10,5 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.long]
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_needed_files_are_kept_in_a_thousand_walks(transactional_db, proof, part):
+def test_thousand_random_walks_keep_needed_files(transactional_db, proof, part):
     try_out(proof, max_examples=proof.how_many("files", 1000) // 2, stateful_step_count=80)

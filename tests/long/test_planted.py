@@ -10,7 +10,7 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("switch", BUGS, ids=lambda one: one.rule.replace(" ", "-"))
-def test_a_planted_bug_is_found(switch, proof):
+def test_random_tests_find_the_planted_bug(switch, proof):
     found = look_for(switch)
     proof.note(f"{found.bug}: found after {found.seconds:.0f} s, {found.tried}")
     assert found.by, found.said

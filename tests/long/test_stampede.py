@@ -31,7 +31,7 @@ def test_ten_thousand_hosts_that_return_at_once_are_all_served(tmp_path, proof):
 
 @pytest.mark.lengthy
 @pytest.mark.story
-def test_some_hundred_hosts_that_return_at_once_are_all_served(tmp_path, proof):
+def test_five_hundred_hosts_that_return_at_once_are_all_served(tmp_path, proof):
     stampede(tmp_path, proof, hosts=500, lines=100)
 
 

@@ -39,7 +39,7 @@ def quiet_logs():
     logging.disable(logging.NOTSET)
 
 
-def test_a_walk_is_reproducible_in_a_used_process(ground, proof):
+def test_walk_with_the_same_seed_is_reproducible_in_one_process(ground, proof):
     seed = proof.seed()
     traces = [trace(play(ground, steps_of(one), Counter())) for one in (seed, seed + 1, seed)]
     assert traces[0] == traces[2] != traces[1]
@@ -54,7 +54,7 @@ def test_caches_are_cleared_after_a_walk(ground):
     assert {name: after[name] for name in after if after[name] > before.get(name, 0)} == {}
 
 
-def test_a_failure_describes_rows_moves_and_last_events(ground):
+def test_failure_report_of_a_walk_has_rows_moves_and_last_events(ground):
     world = World(ground, Counter())
     (name,) = world.submit("plain", 1)
     world.run("transitioner")
@@ -65,11 +65,11 @@ def test_a_failure_describes_rows_moves_and_last_events(ground):
 
 
 @pytest.mark.lengthy
-def test_thirty_walks_keep_every_promise(ground, proof):
+def test_thirty_random_walks_keep_every_invariant(ground, proof):
     make_walks(ground, proof, proof.how_many("walks", 30))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(2))
-def test_two_thousand_walks_keep_every_promise(ground, proof, part):
+def test_two_thousand_random_walks_keep_every_invariant(ground, proof, part):
     make_walks(ground, proof, proof.how_many("walks", 2000) // 2, part)

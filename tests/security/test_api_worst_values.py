@@ -118,7 +118,7 @@ MARK = "\u2603 mark"
     list(json_operations()),
     ids=lambda one: getattr(one, "name", None),
 )
-def test_worst_values_of_a_body(owned, token, operation, kind, says, values):
+def test_extreme_values_in_a_json_body_cause_no_5xx(owned, token, operation, kind, says, values):
     sent = operation.body(owned)
     good = sent[0] if sent and isinstance(sent[0], dict) else {}
     headers = (token, (b"Content-Type", kind.encode()), (b"If-Match", b"*"))
@@ -133,7 +133,7 @@ def test_worst_values_of_a_body(owned, token, operation, kind, says, values):
 
 
 @pytest.mark.parametrize("operation", list(operations()), ids=lambda one: one.name)
-def test_worst_values_of_parameters(owned, token, operation):
+def test_extreme_values_in_parameters_cause_no_5xx(owned, token, operation):
     target, method = operation.url(owned), operation.method.upper().encode()
     for parameter in operation.parameters("query"):
         for value in (*NUMBERS, *(str(one) for one in JSON_VALUES if one != 10**400)):
@@ -167,7 +167,7 @@ EXTREMES = [
 ]
 
 
-def test_accepted_extremes_of_workunits_stop_nothing(tmp_path):
+def test_accepted_extreme_workunits_do_not_stop_submissions_or_scheduling(tmp_path):
     app = an_app()
     ada = a_client("ada@example.org")
     account = Account.objects.get(email="ada@example.org")

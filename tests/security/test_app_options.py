@@ -22,7 +22,7 @@ def seen_by(program):
     ]
 
 
-def test_options_are_shown_to_managers_and_staff_only():
+def test_validator_options_are_shown_only_to_app_managers_and_superusers():
     app = an_app("primes", validator="numeric", validator_options=OPTIONS)
     manager, submitter = an_account("manager"), an_account("submitter")
     submitters.allow(manager, apps=[app], may_manage=True, now=NOON)
@@ -34,7 +34,7 @@ def test_options_are_shown_to_managers_and_staff_only():
     assert seen_by(a_program(an_account("stranger"))) == (None, None)
 
 
-def test_manager_of_another_app_sees_no_options():
+def test_manager_of_another_app_cannot_see_validator_options():
     an_app("primes", validator="numeric", validator_options=OPTIONS)
     other = an_account("other")
     submitters.allow(other, apps=[an_app("zz")], may_manage=True, now=NOON)

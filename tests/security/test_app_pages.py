@@ -46,7 +46,7 @@ def form_of(page) -> dict[str, object]:
     ],
     ids=lambda one: next(iter(one)) if isinstance(one, dict) else "",
 )
-def test_the_admin_checks_the_fields_that_a_publisher_sets(said, wrong):
+def test_admin_form_refuses_invalid_app_fields_of_a_publisher(said, wrong):
     """A publisher sees the validator but cannot set it; the other fields are checked."""
     browser = browser_of("publisher")
     page = browser.get("/admin/scheduler/app/add/")
@@ -65,7 +65,7 @@ def test_a_publisher_can_create_a_script_app():
     assert App.objects.get().kind == "script"
 
 
-def test_defaults_of_an_app_cannot_name_a_file_of_the_server():
+def test_workunit_defaults_with_a_server_file_path_are_refused():
     ada, app = an_account("ada"), an_app("sum")
     submitters.allow(ada, apps=[app], may_manage=True, now=NOON)
     program = a_program(ada, "read", "manage")
@@ -76,7 +76,7 @@ def test_defaults_of_an_app_cannot_name_a_file_of_the_server():
 
 
 @pytest.mark.parametrize("role", ["read-only", "publisher"])
-def test_a_webhooks_secret_is_hidden_from_roles_that_cannot_set_it(role):
+def test_webhook_secret_is_hidden_from_roles_that_cannot_set_it(role):
     options = {"url": "https://example.org/taken", "secret": SECRET}
     app = an_app("sum", assimilator="webhook", assimilator_options=options)
     browser = browser_of(role)
@@ -88,7 +88,7 @@ def test_a_webhooks_secret_is_hidden_from_roles_that_cannot_set_it(role):
     assert search.status_code in (302, 400)
 
 
-def test_an_administrator_sees_and_sets_a_webhooks_secret(admin_client):
+def test_app_page_shows_the_webhook_secret_to_a_superuser(admin_client):
     options = {"url": "https://example.org/taken", "secret": SECRET}
     app = an_app("sum", assimilator="webhook", assimilator_options=options)
     page = admin_client.get(f"/admin/scheduler/app/{app.pk}/change/")

@@ -44,7 +44,7 @@ def log_in(password: str) -> None:
     )
 
 
-def test_admin_log_ins_are_recorded_with_their_address(chief):
+def test_admin_log_ins_are_recorded_with_the_client_address(chief):
     log_in("wrong password")
     log_in(PASSWORD)
     entries = AuditEntry.objects.filter(event__startswith="login").order_by("pk")
@@ -55,7 +55,7 @@ def test_admin_log_ins_are_recorded_with_their_address(chief):
     assert entries[1].account_id == chief.pk
 
 
-def test_token_made_in_the_shell_is_recorded(chief):
+def test_token_created_by_a_command_is_recorded(chief):
     call_command("token", "create", EMAIL)
     entry = AuditEntry.objects.get(event="token_created")
     assert entry.actor.startswith("shell:")
@@ -66,13 +66,13 @@ def entries(event: str) -> list[AuditEntry]:
     return list(AuditEntry.objects.filter(event=event).order_by("pk"))
 
 
-def test_a_password_typed_as_the_name_is_not_kept(chief):
+def test_password_typed_into_the_email_field_is_not_recorded(chief):
     Client().post(reverse("admin:login"), {"username": PASSWORD, "password": "x"})
     [entry] = entries("login_failed")
     assert (entry.actor, entry.subject) == ("", "")
 
 
-def test_the_use_of_a_token_is_recorded_once_a_day_for_each_address(chief):
+def test_token_use_is_recorded_once_per_day_and_address(chief):
     text = a_token(chief)  # recorded as used from 127.0.0.1 on an earlier day
     AuditEntry.objects.filter(event="token_used").delete()
     for address in ("192.0.2.1", "192.0.2.1", "2001:db8::1", "192.0.2.1"):
@@ -81,20 +81,22 @@ def test_the_use_of_a_token_is_recorded_once_a_day_for_each_address(chief):
     assert {entry.account_id for entry in entries("token_used")} == {chief.pk}
 
 
-def test_another_process_does_not_record_the_same_use_again(chief):
+def test_another_process_does_not_record_the_same_token_use_again(chief):
     text = a_token(chief)
     audit._recorded_uses.clear()
     Program(text).send("get", "/me")
     assert len(entries("token_used")) == 1
 
 
-def test_a_request_whose_use_is_recorded_costs_no_more_statements(chief, django_assert_num_queries):
+def test_request_with_already_recorded_token_use_runs_no_extra_queries(
+    chief, django_assert_num_queries
+):
     program = Program(a_token(chief))
     with django_assert_num_queries(2):  # one for the token, one for the apps
         program.send("get", "/apps")
 
 
-def test_entries_of_the_api_name_account_and_address(chief):
+def test_api_audit_entries_name_the_account_and_address(chief):
     program = Program(a_token(chief, "manage", "publish"), REMOTE_ADDR="192.0.2.7")
     assert program.send("post", "/apps", {"name": "shout", "kind": "script"}).status_code == 201
     assert program.send("patch", "/apps/shout", {"beta": True}).status_code == 200
@@ -111,12 +113,12 @@ def test_entries_of_the_api_name_account_and_address(chief):
     assert entries("version_changed")[0].details == {"deprecated": True}
 
 
-def test_the_actor_of_one_request_is_not_that_of_the_next(chief):
+def test_audit_actor_is_reset_after_a_request(chief):
     Program(a_token(chief), REMOTE_ADDR="192.0.2.7").send("get", "/me")
     assert audit.current_actor() == audit.Actor()
 
 
-def test_the_admin_records_rights_that_are_given_and_taken(chief):
+def test_rights_changed_in_the_admin_are_recorded(chief):
     web = Client(REMOTE_ADDR="192.0.2.8")
     web.force_login(chief)
     vera = accounts.create_staff(
@@ -133,7 +135,7 @@ def test_the_admin_records_rights_that_are_given_and_taken(chief):
     assert entries("account_changed")
 
 
-def test_roles_given_in_the_shell_are_recorded(chief):
+def test_role_changes_by_a_command_are_recorded_once(chief):
     vera = an_account("vera")
     call_command("role", "give", "vera@example.org", "publisher")
     call_command("role", "give", "vera@example.org", "publisher")
@@ -149,7 +151,7 @@ def test_roles_given_in_the_shell_are_recorded(chief):
         call_command("role", "give", "vera@example.org", "boss")
 
 
-def test_giving_and_taking_a_role_opens_and_closes_the_admin(capsys):
+def test_giving_a_role_sets_is_staff_and_grants_the_rights_of_the_role(capsys):
     vera = an_account("vera")
     call_command("role", "give", "vera@example.org", "moderator", "--json")
     vera.refresh_from_db()
@@ -161,7 +163,7 @@ def test_giving_and_taking_a_role_opens_and_closes_the_admin(capsys):
     assert "vera@example.org" in capsys.readouterr().out
 
 
-def test_a_host_denied_in_the_shell_is_recorded():
+def test_host_denied_by_a_command_is_recorded():
     host = a_host(an_account("vera"))
     call_command("host", "deny", str(host.pk), "--reason", "cheats")
     [entry] = entries("host_changed")
@@ -169,7 +171,7 @@ def test_a_host_denied_in_the_shell_is_recorded():
     assert entry.details == {"denied": True, "reason": "cheats"}
 
 
-def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):
+def test_superuser_created_by_a_command_is_recorded(monkeypatch):
     monkeypatch.setenv("DJANGO_SUPERUSER_PASSWORD", PASSWORD)
     call_command("createsuperuser", "--noinput", "--email", EMAIL)
     [entry] = entries("rights_changed")
@@ -177,7 +179,7 @@ def test_a_superuser_made_in_the_shell_is_recorded(monkeypatch):
     assert (entry.subject, entry.details["is_superuser"]) == (EMAIL, True)
 
 
-def test_no_entry_of_any_interface_has_a_secret(chief, caplog):
+def test_audit_entries_and_logs_contain_no_secrets(chief, caplog):
     """Use every interface that accepts a secret, then search audit entries and logs for it."""
     log_in("a wrong secret")
     log_in(PASSWORD)
@@ -226,7 +228,7 @@ def test_no_entry_of_any_interface_has_a_secret(chief, caplog):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_entries_are_logged_as_json_lines_once_they_are_committed(tmp_path, noon):
+def test_audit_entries_are_logged_as_json_lines_after_commit(tmp_path, noon):
     path = tmp_path / "audit.log"
     configured = configuration("text", level="ERROR", audit_log=str(path))
     handler = logging.handlers.WatchedFileHandler(path)
@@ -251,7 +253,7 @@ def test_entries_are_logged_as_json_lines_once_they_are_committed(tmp_path, noon
     )  # fmt: skip
 
 
-def test_the_housekeeper_drops_old_entries(settings, noon):
+def test_housekeeper_deletes_old_audit_entries(settings, noon):
     settings.AUDIT_KEPT_DAYS = 30
     for days in (10, 29, 31, 400):
         audit.record(audit.Event.LOGIN_FAILED, now=noon - timedelta(days=days))
@@ -271,7 +273,7 @@ def test_the_housekeeper_drops_old_entries(settings, noon):
         ("at__gte=2026-01-02T00:00:00%2B00:00", 1),
     ],
 )
-def test_the_audit_log_is_filtered_by_event_actor_address_and_date(chief, query, found):
+def test_audit_log_can_be_filtered_by_event_actor_address_and_date(chief, query, found):
     AuditEntry.objects.all().delete()
     rows = (
         ("login_failed", "ada@example.org", "192.0.2.1", "", "2026-01-01"),

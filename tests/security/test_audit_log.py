@@ -24,7 +24,7 @@ def test_entry_names_the_actor_and_the_address(noon):
     assert entry.details == {"scopes": ["read"]}
 
 
-def test_no_actor_remains_after_the_block(noon):
+def test_actor_is_reset_after_the_acting_block(noon):
     with audit.acting(name="ada@example.org"):
         pass
     audit.record(Event.LOGIN_FAILED, now=noon)
@@ -39,7 +39,7 @@ def test_entry_is_rolled_back_with_its_change(noon):
 
 
 @pytest.mark.parametrize("subject", ["x" * 1000, "a\0b", "\ud800"])
-def test_any_text_can_be_recorded(subject, noon):
+def test_subject_with_invalid_characters_or_excess_length_is_recorded(subject, noon):
     audit.record(Event.LOGIN_FAILED, now=noon, subject=subject)
     assert len(AuditEntry.objects.get().subject) <= 254
 
@@ -50,7 +50,7 @@ def test_values_that_json_cannot_represent_are_recorded_as_text(noon):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_entry_at_the_clock_of_the_database_is_logged(caplog):
+def test_entry_with_database_time_is_logged_with_the_stored_time(caplog):
     with caplog.at_level("INFO", logger="manyhands.audit"):
         audit.record(Event.ACCOUNT_CREATED, now=Now(), subject="ada@example.org")
     [record] = [each for each in caplog.records if each.name == "manyhands.audit"]

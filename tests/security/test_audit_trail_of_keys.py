@@ -69,14 +69,14 @@ def require_one_entry_of(world: World) -> None:
     ("command", "path"),
     [("query_batches", "submit_rpc_handler.php"), ("query_files", "job_file.php")],
 )
-def test_the_use_of_a_submission_key_is_recorded(world: World, command: str, path: str) -> None:
+def test_submission_key_use_is_recorded_once(world: World, command: str, path: str) -> None:
     for _ in range(2):
         assert "<error>" not in post(command, path)
     require_one_entry_of(world)
 
 
 @pytest.mark.parametrize("query", OUTPUTS, ids=lambda query: query["cmd"])
-def test_fetching_outputs_with_a_submission_key_is_recorded(
+def test_fetching_outputs_with_a_submission_key_is_recorded_once(
     world: World, query: dict[str, Any]
 ) -> None:
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_fetching_outputs_with_a_submission_key_is_recorded(
     require_one_entry_of(world)
 
 
-def test_one_entry_a_day_for_each_address_across_all_entry_points(
+def test_submission_key_use_is_recorded_once_per_day_and_address(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = "submit_rpc_handler.php"
@@ -97,7 +97,7 @@ def test_one_entry_a_day_for_each_address_across_all_entry_points(
     assert len(entries()) == 3
 
 
-def test_another_process_does_not_record_the_same_use_again(world: World) -> None:
+def test_another_process_does_not_record_the_same_key_use_again(world: World) -> None:
     post("query_batches", "submit_rpc_handler.php")
     audit._recorded_uses.clear()
     post("query_batches", "submit_rpc_handler.php")
@@ -112,7 +112,7 @@ def test_a_wrong_key_is_not_recorded_as_used(world: World) -> None:
     assert entries() == []
 
 
-def test_scheduler_rpcs_are_not_recorded(world: World) -> None:
+def test_scheduler_rpcs_are_not_recorded_in_the_audit_log(world: World) -> None:
     key = account_keys.new_key(account=world.ada, name="laptop", now=NOON)
     AuditEntry.objects.all().delete()
     body = (
@@ -124,7 +124,7 @@ def test_scheduler_rpcs_are_not_recorded(world: World) -> None:
     assert not AuditEntry.objects.exists()
 
 
-def test_invitations_made_and_revoked_are_recorded() -> None:
+def test_created_and_revoked_invitations_are_recorded() -> None:
     out = io.StringIO()
     call_command("invitation", "make", "--uses", "3", "--name", "a school", stdout=out)
     code = out.getvalue().split("only now: ")[1].split()[0].rstrip(".")

@@ -155,14 +155,14 @@ HEADERS = [
 ]
 
 
-def test_addresses_are_found():
+def test_url_patterns_of_the_project_are_collected():
     assert len(PATTERNS) > 150
     assert any("{}" in one for one in PATTERNS)
     assert set(LISTS) < set(PATTERNS)
 
 
 @pytest.mark.parametrize("bad", sweep(FEW, first=2))
-def test_bad_text_in_a_path(bad):
+def test_bad_text_in_a_path_causes_no_5xx(bad):
     cookie = (b"Cookie", staff_cookie())
     for template in PATTERNS:
         check(RawRequest(target=filled(template, bad), headers=(cookie,)))
@@ -172,7 +172,7 @@ def test_bad_text_in_a_path(bad):
 
 
 @pytest.mark.parametrize("bad", sweep(FEW, first=2))
-def test_bad_text_in_a_query(bad):
+def test_bad_text_in_a_query_causes_no_5xx(bad):
     owned = everything("ada", is_superuser=True)
     token = (b"Authorization", b"Bearer " + a_token(owned.account, *ALL_SCOPES).encode())
     cookie = (b"Cookie", staff_cookie())
@@ -197,7 +197,7 @@ def test_bad_text_in_a_query(bad):
 
 
 @pytest.mark.parametrize("bad", sweep(FEW, first=2))
-def test_bad_text_in_a_header(bad):
+def test_bad_text_in_a_header_causes_no_5xx(bad):
     owned = everything("ada", is_superuser=True)
     token = (b"Authorization", b"Bearer " + a_token(owned.account, *ALL_SCOPES).encode())
     for name in HEADERS:
@@ -235,7 +235,7 @@ def test_bad_text_in_a_header(bad):
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("page", ["lookup_account.php", "create_account.php"])
-def test_bad_text_in_a_web_rpc(bad, page):
+def test_bad_text_in_a_web_rpc_causes_no_5xx(bad, page):
     a_client("known@example.org")
     text = quote_from_bytes(bad, safe="").encode()
     for email in (b"known@example.org", text, text + b"@example.org"):
@@ -251,7 +251,7 @@ def test_bad_text_in_a_web_rpc(bad, page):
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_text_in_the_log_in_form(bad):
+def test_bad_text_in_the_log_in_form_causes_no_5xx(bad):
     text = quote_from_bytes(bad, safe="").encode()
     cookie = (b"Cookie", b"csrftoken=" + b"a" * 32)
     kind = (b"Content-Type", b"application/x-www-form-urlencoded")
@@ -266,7 +266,7 @@ def test_bad_text_in_the_log_in_form(bad):
 
 
 @pytest.mark.parametrize("bad", sweep([b"\\u0000", b"\\ud800", *BAD], first=3))
-def test_bad_text_in_json(bad):
+def test_bad_text_in_json_causes_no_5xx(bad):
     owned = everything("ada", is_superuser=True)
     token = (b"Authorization", b"Bearer " + a_token(owned.account, *ALL_SCOPES).encode())
     kind = (b"Content-Type", b"application/json")
@@ -287,7 +287,7 @@ def test_bad_text_in_json(bad):
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_text_in_the_requests_of_boincs_submitters(bad):
+def test_bad_text_in_boinc_submission_requests_causes_no_5xx(bad):
     for path in (b"/submit_rpc_handler.php", b"/job_file.php"):
         for command in (
             b"create_batch",
@@ -322,7 +322,7 @@ def test_bad_text_in_the_requests_of_boincs_submitters(bad):
 
 
 @pytest.mark.parametrize("bad", BAD)
-def test_bad_text_in_uploads(bad):
+def test_bad_text_in_uploads_causes_no_5xx(bad):
     for body in (
         b"<get_file_size>%s</get_file_size>" % bad,
         b"<file_upload><file_info><name>%s</name><xml_signature>%s</xml_signature><max_nbytes>%s"

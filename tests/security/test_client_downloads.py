@@ -59,7 +59,7 @@ def test_physical_name_with_a_folder_is_refused(role):
     assert "keys/file_1" not in client.project.files
 
 
-def test_name_in_the_slot_may_have_a_folder():
+def test_slot_name_with_a_folder_is_accepted():
     client = Client()
     files = (download("app_1", executable=True, signature="aa\n."), download("in_1"))
     client.gets(a_reply(data_as="data/in", files=(*files, upload("out_1"))))

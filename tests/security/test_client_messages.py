@@ -26,7 +26,7 @@ def trickles(project) -> str:
 
 
 @pytest.mark.parametrize("command", ["ln -s", "ln"])
-def test_link_in_place_of_a_trickle_is_not_sent(project, folder, private, command):
+def test_content_of_a_link_in_place_of_a_trickle_is_not_sent(project, folder, private, command):
     script = f"{command} {private} trickle_up.xml; {TELL}; sleep 1; echo x > out"
     report = run_program(project, folder, script, copy=True)
     assert SECRET.decode().strip() not in trickles(project) + report
@@ -35,7 +35,9 @@ def test_link_in_place_of_a_trickle_is_not_sent(project, folder, private, comman
 
 
 @pytest.mark.parametrize("copy", [True, False])
-def test_link_in_place_of_an_early_output_is_not_uploaded(project, folder, private, copy):
+def test_content_of_a_link_in_place_of_an_early_output_is_not_uploaded(
+    project, folder, private, copy
+):
     place = "out" if copy else "\"$(sed 's/<soft_link>\\(.*\\)<.*/\\1/' out)\""
     script = f"p={place}; rm -f $p; ln -s {private} $p; touch boinc_ufr_out; {TELL}; sleep 1"
     run_program(project, folder, f"{script}; rm -f $p; echo x > $p", copy=copy)
@@ -49,7 +51,7 @@ def test_named_pipe_in_place_of_a_trickle_does_not_stop_the_client(project, fold
     assert "<exit_status>0</exit_status>" in report
 
 
-def test_trickle_cannot_add_elements_to_the_request(project, folder):
+def test_trickle_cannot_add_elements_to_the_scheduler_request(project, folder):
     text = "<a>1</a></msg_from_host><result><name>other_0</name></result></ scheduler_request>"
     script = f"echo '{text}' > trickle_up.xml; {TELL}; sleep 1; echo x > out"
     run_program(project, folder, script, copy=True)
@@ -76,13 +78,13 @@ def test_long_trickle_is_dropped(project, folder):
         f"head -c 8192 /dev/zero | tr '\\0' '\\377' > {FILE_NAME}",
     ],
 )
-def test_damaged_memory_does_not_stop_the_client(project, folder, command):
+def test_damaged_shared_memory_does_not_stop_the_client(project, folder, command):
     report = run_program(project, folder, f"{command}; sleep 2; echo x > out", copy=True)
     assert "<exit_status>0</exit_status>" in report
     assert '"format"' in (folder / "state.json").read_text()[:20]
 
 
-def test_memory_replaces_a_link_that_an_earlier_program_left(tmp_path, private):
+def test_shared_memory_file_replaces_a_link_left_by_an_earlier_program(tmp_path, private):
     (tmp_path / FILE_NAME).symlink_to(private)
     memory = SharedMemory(tmp_path)
     assert private.read_bytes() == SECRET
@@ -90,7 +92,7 @@ def test_memory_replaces_a_link_that_an_earlier_program_left(tmp_path, private):
     memory.close()
 
 
-def test_messages_have_a_flag_and_wait_until_they_are_read(tmp_path):
+def test_shared_memory_message_is_not_overwritten_before_it_is_read(tmp_path):
     memory = SharedMemory(tmp_path)
     path = tmp_path / FILE_NAME
     assert path.stat().st_size == 8 * 1024
@@ -105,7 +107,7 @@ def test_messages_have_a_flag_and_wait_until_they_are_read(tmp_path):
     memory.close()
 
 
-def test_numbers_of_a_program_are_finite_and_not_negative(tmp_path):
+def test_invalid_fraction_done_from_a_program_is_ignored(tmp_path):
     link = Link(tmp_path)
     for text in ("1e999", "-1", "nan", "1.2.3", ""):
         with (tmp_path / FILE_NAME).open("r+b") as file:
@@ -115,14 +117,14 @@ def test_numbers_of_a_program_are_finite_and_not_negative(tmp_path):
     link.close()
 
 
-def test_status_of_an_upload_is_not_written_through_a_link(tmp_path, private):
+def test_upload_status_is_not_written_through_a_link(tmp_path, private):
     (tmp_path / "boinc_ufs_out").symlink_to(private)
     slot.write_upload_status(tmp_path, "out", 0)
     assert private.read_bytes() == SECRET
     assert safe_files.read_start(tmp_path, "boinc_ufs_out", 99) == b"<status>0</status>\n"
 
 
-def test_descriptor_of_the_memory_is_not_inherited(tmp_path: Path):
+def test_shared_memory_descriptor_is_not_inherited(tmp_path: Path):
     memory = SharedMemory(tmp_path)
     assert not os.get_inheritable(memory._descriptor)
     memory.close()

@@ -119,13 +119,13 @@ def test_reserved_or_dangerous_slot_name_is_refused(field, name):
 @pytest.mark.parametrize(
     "fields", [("program_as", "data_as"), ("program_as", "output_as"), ("data_as", "output_as")]
 )
-def test_slot_names_are_disjoint(fields, one, other):
+def test_conflicting_slot_names_are_refused(fields, one, other):
     client = Client()
     client.gets(a_reply(**dict(zip(fields, (one, other), strict=True))))
     assert client.refused()
 
 
-def test_program_without_a_slot_name_keeps_its_physical_name_for_itself():
+def test_slot_name_that_conflicts_with_the_physical_name_of_the_program_is_refused():
     client = Client()
     client.gets(a_reply(data_as="APP_1"))
     assert client.refused()
@@ -139,7 +139,7 @@ def test_output_with_the_name_of_another_file_is_refused(output):
 
 
 @pytest.mark.parametrize("output", ["app_1", "APP_1", "in_1"])
-def test_output_of_a_later_reply_does_not_take_a_name_over(output):
+def test_output_of_a_later_reply_with_a_known_file_name_is_refused(output):
     client = Client()
     client.gets(a_reply())
     client.gets(a_reply(result="later", data="in_2", output=output))
@@ -155,7 +155,7 @@ def test_output_that_belongs_to_another_result_is_refused():
 
 
 @pytest.mark.parametrize("program", ["in_1", "out_1"])
-def test_input_or_output_does_not_become_a_program(program):
+def test_known_input_or_output_is_refused_as_a_program(program):
     client = Client()
     client.gets(a_reply())
     later = a_reply(result="later", data="in_2", output="out_2", program=program)
@@ -170,7 +170,7 @@ def test_input_or_output_does_not_become_a_program(program):
 
 
 @pytest.mark.parametrize("change", [{"md5": "b" * 32}, {"nbytes": 6}])
-def test_known_name_with_other_content_is_refused(change):
+def test_known_file_name_with_different_content_is_refused(change):
     client = Client()
     known = {"md5": "a" * 32, "nbytes": 5}
     program = download("app_1", executable=True, signature="aa\n.")
@@ -181,13 +181,13 @@ def test_known_name_with_other_content_is_refused(change):
     assert not client.refused("r")
 
 
-def test_refused_results_do_not_make_the_client_request_work_at_once():
+def test_client_delays_work_requests_after_a_refused_result():
     client = Client()
     client.gets(a_reply(output="app_1"))
     assert client.project.work_retry_at > NOON
 
 
-def test_refused_result_is_forgotten_when_it_is_acknowledged():
+def test_refused_result_is_deleted_when_it_is_acknowledged():
     client = Client()
     client.gets(a_reply(output_as="boinc_x"))
     client.gets(Reply(acks=("r",)))
@@ -198,7 +198,7 @@ def test_refused_result_is_forgotten_when_it_is_acknowledged():
     "url",
     ["file:///etc/passwd", "ftp://a/x", "FILE://x/y", "javascript:1", "http://me:pw@a/x", "x"],
 )
-def test_only_web_addresses_are_read_from_reply_and_master_page(url):
+def test_invalid_urls_in_reply_and_master_page_are_ignored(url):
     reply = decode_reply(
         f"<scheduler_reply><file_info><name>a</name><url>{url}</url><gzipped_url>{url}"
         f"</gzipped_url><upload_url>{url}</upload_url></file_info></scheduler_reply>".encode()
@@ -210,7 +210,7 @@ def test_only_web_addresses_are_read_from_reply_and_master_page(url):
 
 
 @pytest.mark.parametrize("other", ["http://project.example/science/", "https://a.example/b/"])
-def test_projects_do_not_share_a_folder(other):
+def test_second_project_with_the_same_folder_is_not_attached(other):
     twin = {
         "http://project.example/science/": "https://project.example/science/",
         "https://a.example/b/": "http://A.example_b/",

@@ -40,7 +40,7 @@ def is_attached(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("ending", ["", "\n", "\r\n", "\nsecond line\n"])
-def test_volunteer_takes_the_password_from_a_file(tmp_path, project, ending):
+def test_volunteer_client_reads_the_password_from_a_file(tmp_path, project, ending):
     secret = tmp_path / "secret"
     secret.write_bytes((PASSWORD + ending).encode())
     home = tmp_path / "home"
@@ -49,19 +49,19 @@ def test_volunteer_takes_the_password_from_a_file(tmp_path, project, ending):
     assert is_attached(home)
 
 
-def test_volunteer_takes_the_password_from_standard_input(tmp_path, project):
+def test_volunteer_client_reads_the_password_from_standard_input(tmp_path, project):
     words = ("attach", project.url, "--email", EMAIL, "--password-file", "-")
     done = volunteer(tmp_path / "home", *words, stdin=f"{PASSWORD}\n")
     assert done.returncode == 0, done.stderr
 
 
-def test_volunteer_takes_the_password_from_the_environment(tmp_path, project):
+def test_volunteer_client_reads_the_password_from_the_environment(tmp_path, project):
     words = ("attach", project.url, "--email", EMAIL)
     done = volunteer(tmp_path / "home", *words, VOLUNTEER_PASSWORD=PASSWORD)
     assert done.returncode == 0, done.stderr
 
 
-def test_volunteer_takes_the_key_from_a_file_or_the_environment(tmp_path, project):
+def test_volunteer_client_reads_the_key_from_a_file_or_the_environment(tmp_path, project):
     secret = tmp_path / "key"
     secret.write_text(f"{ACCOUNT_KEY}\n")
     done = volunteer(tmp_path / "a", "attach", project.url, "--key-file", str(secret))
@@ -84,7 +84,7 @@ def test_file_without_a_password_is_a_usage_error(tmp_path, project, content):
     assert "Traceback" not in done.stderr
 
 
-def test_two_passwords_are_a_usage_error(tmp_path, project):
+def test_password_and_password_file_together_are_a_usage_error(tmp_path, project):
     words = ("--email", EMAIL, "--password", "x", "--password-file", "y")
     done = volunteer(tmp_path / "home", "attach", project.url, *words)
     assert done.returncode == 2
@@ -93,7 +93,7 @@ def test_two_passwords_are_a_usage_error(tmp_path, project):
     assert done.stderr.count("\n") == 1
 
 
-def test_password_does_not_show_in_ps(tmp_path, project):
+def test_password_from_standard_input_is_not_shown_in_ps(tmp_path, project):
     """The test reads the command line of the running process from /proc."""
     home = tmp_path / "home"
     words = ["attach", project.url, "--email", EMAIL, "--password-file", "-", "--dir", str(home)]
@@ -159,7 +159,7 @@ def scientist(tmp_path, api, *words: str, stdin: str = "", **environment: str):
     )
 
 
-def test_scientist_takes_the_password_from_a_file_or_standard_input(tmp_path, api):
+def test_scientist_client_reads_the_password_from_a_file_or_standard_input(tmp_path, api):
     secret = tmp_path / "secret"
     secret.write_text("a long password\n")
     done = scientist(tmp_path, api, "--email", "a@b.c", "--password-file", str(secret))
@@ -170,7 +170,7 @@ def test_scientist_takes_the_password_from_a_file_or_standard_input(tmp_path, ap
     assert [b"a long password" in body for body in api.seen[::2]] == [True, True]
 
 
-def test_scientist_takes_the_token_from_a_file(tmp_path, api):
+def test_scientist_client_reads_the_token_from_a_file(tmp_path, api):
     secret = tmp_path / "secret"
     secret.write_text("mh_secret\n")
     done = scientist(tmp_path, api, "--token-file", str(secret))
@@ -178,7 +178,7 @@ def test_scientist_takes_the_token_from_a_file(tmp_path, api):
     assert api.seen == [b"Bearer mh_secret"]
 
 
-def test_scientist_reports_a_file_without_a_password(tmp_path, api):
+def test_scientist_client_reports_a_missing_password_file(tmp_path, api):
     done = scientist(tmp_path, api, "--email", "a@b.c", "--password-file", str(tmp_path / "none"))
     assert done.returncode == 2
     assert "cannot be read" in done.stderr
@@ -186,7 +186,7 @@ def test_scientist_reports_a_file_without_a_password(tmp_path, api):
 
 
 @pytest.mark.parametrize(("module", "command"), [("volunteer", "attach"), ("scientist", "login")])
-def test_help_warns_that_others_can_see_the_option(module, command):
+def test_help_warns_that_other_users_can_see_the_option_in_ps(module, command):
     done = subprocess.run(
         [sys.executable, "-m", module, command, "--help"],
         capture_output=True, text=True, timeout=60, check=True,

@@ -104,7 +104,7 @@ def test_sticky_file_that_becomes_the_main_program_needs_a_signature(tmp_path, p
     assert "<error_code>-123 (no signature)</error_code>" in report
 
 
-def test_sticky_file_with_a_signature_may_become_a_program(tmp_path, project, folder):
+def test_sticky_file_with_a_signature_is_accepted_as_a_program(tmp_path, project, folder):
     link = rb"$(sed 's/<soft_link>\(.*\)<\/soft_link>/\1/' out)"
     program = b'#!/bin/sh\necho fine > "%s"\necho 0 > boinc_finish_called\n' % link
     project.extra = file_info(project, "data_1", program, "<sticky/>")
@@ -138,7 +138,7 @@ def test_program_that_changed_on_disk_is_not_started(tmp_path, project, folder):
     assert project.uploads["second_0_r0"] == b"SOME TEXT\n", ran.stdout
 
 
-def test_program_file_of_an_earlier_client_is_verified_too(tmp_path, project, folder):
+def test_program_downloaded_by_an_earlier_client_version_is_verified(tmp_path, project, folder):
     """The state lacks the SHA-256 of verified bytes, as in earlier versions."""
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
@@ -157,7 +157,7 @@ def test_program_file_of_an_earlier_client_is_verified_too(tmp_path, project, fo
     assert project.uploads["second_0_r0"] == b"SOME TEXT\n"
 
 
-def test_program_that_became_a_link_is_not_started(tmp_path, project, folder):
+def test_program_replaced_by_a_link_is_not_started(tmp_path, project, folder):
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
     mark, elsewhere = tmp_path / "mark", tmp_path / "elsewhere"
@@ -201,7 +201,7 @@ def test_executable_input_without_signature_is_refused(tmp_path, project, folder
     assert not (files_of(folder) / "tool").exists()
 
 
-def test_published_key_does_not_become_the_code_sign_key(tmp_path, project, folder):
+def test_signature_of_a_published_file_cannot_replace_the_code_sign_key(tmp_path, project, folder):
     """The signature of a file whose content is a key must not rotate the key."""
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
@@ -232,7 +232,7 @@ def test_published_key_does_not_become_the_code_sign_key(tmp_path, project, fold
         lambda key: "01024" + key[4:],
     ],
 )
-def test_key_in_another_form_is_refused(project, folder, change):
+def test_code_sign_key_in_non_canonical_form_is_refused(project, folder, change):
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
     foreign = change(public_key(seed=2))
@@ -246,7 +246,7 @@ def test_key_in_another_form_is_refused(project, folder, change):
     assert public_key() in project.requests[-1]
 
 
-def test_signed_key_still_replaces_the_old_one(project, folder):
+def test_new_code_sign_key_with_a_valid_signature_replaces_the_old_key(project, folder):
     project.offers = [Work("first", "upper")]
     volunteer(folder, "run", "--once", *FAST)
     new = public_key(seed=2)

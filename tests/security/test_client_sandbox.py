@@ -39,7 +39,7 @@ def output(project, folder, script: str) -> str:
 
 
 @needs_bubblewrap
-def test_program_sees_neither_the_keys_nor_the_home_of_its_user(
+def test_program_cannot_read_account_keys_or_the_home_folder_of_the_user(
     tmp_path, project, folder, monkeypatch
 ):
     home = tmp_path / "user"
@@ -93,13 +93,13 @@ def test_program_cannot_change_programs_of_its_project(project, folder):
 
 
 @needs_bubblewrap
-def test_program_has_no_network(project, folder):
+def test_program_has_no_network_access(project, folder):
     said = output(project, folder, "cat /proc/self/net/dev | tail -n +3; echo end")
     assert [line.split()[0] for line in said.splitlines()] == ["lo:", "end"]
 
 
 @pytest.mark.parametrize("confine", ["auto", "off"])
-def test_limits_hold_with_and_without_bubblewrap(project, folder, monkeypatch, confine):
+def test_process_limits_apply_with_and_without_bubblewrap(project, folder, monkeypatch, confine):
     monkeypatch.setenv("VOLUNTEER_CONFINE", confine)
     said = output(project, folder, "ulimit -c; grep NoNewPrivs /proc/self/status; nice")
     core, privileges, nice = said.splitlines()
@@ -130,7 +130,7 @@ def test_file_larger_than_the_disk_bound_is_not_written(project, folder):
         ("kill -SEGV $$", "process got signal 11"),
     ],
 )
-def test_end_of_a_confined_program_is_reported_as_its_own(project, folder, script, words):
+def test_exit_status_or_signal_of_a_confined_program_is_reported(project, folder, script, words):
     assert words in run_program(project, folder, script, copy=True)
 
 
@@ -150,7 +150,7 @@ def test_confined_program_gets_a_quit_request_before_it_is_killed(project, folde
     assert (folder / "slots" / "0" / "checkpoint").read_text() == "saved\n"
 
 
-def test_required_confinement_that_does_not_work_is_a_usage_error(
+def test_required_confinement_that_is_unavailable_is_a_usage_error(
     tmp_path, project, folder, monkeypatch
 ):
     tools = tmp_path / "bin"
@@ -170,7 +170,7 @@ def test_required_confinement_that_does_not_work_is_a_usage_error(
 
 
 @needs_bubblewrap
-def test_container_launcher_starts_outside_unless_confinement_is_required(tmp_path):
+def test_container_launcher_is_not_confined_and_is_refused_if_confinement_is_required(tmp_path):
     """A container engine cannot work under bubblewrap; the container confines its program."""
     program = Program(tmp_path, tmp_path, tmp_path, needs_containers=True)
     assert not Sandbox(Confinement.AUTO).is_wrapped(program)
@@ -179,7 +179,7 @@ def test_container_launcher_starts_outside_unless_confinement_is_required(tmp_pa
 
 
 @needs_bubblewrap
-def test_interpreter_in_the_home_is_found(tmp_path, monkeypatch):
+def test_interpreter_in_the_home_folder_can_be_run(tmp_path, monkeypatch):
     """env finds the program on the search path below the home, as with pyenv."""
     home = tmp_path / "user"
     (home / "python" / "bin").mkdir(parents=True)

@@ -53,7 +53,7 @@ LINK = r"""r=$(sed 's/<soft_link>\(.*\)<\/soft_link>/\1/' out)"""
 
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("command", ["ln -s", "ln"])
-def test_link_to_a_private_file_is_not_sent_as_output(project, folder, private, command, copy):
+def test_link_to_a_private_file_is_not_uploaded_as_output(project, folder, private, command, copy):
     script = f"{command} {private} out" if copy else f'{LINK}\n{command} {private} "$r"'
     report = run_program(project, folder, f"rm -f out.x\n{script}", copy=copy)
     assert project.uploads == {}
@@ -63,7 +63,7 @@ def test_link_to_a_private_file_is_not_sent_as_output(project, folder, private, 
     assert private.read_bytes() == SECRET
 
 
-def test_link_in_place_of_an_output_s_folder_is_not_followed(project, folder, private):
+def test_link_in_place_of_an_output_folder_is_not_followed(project, folder, private):
     """The program opens the output in a folder of its slot."""
     program = f"#!/bin/sh\nln -s {private.parent} data\necho 0 > boinc_finish_called\n".encode()
     words = (f"<executable/><file_signature>\n{sign(program)}\n</file_signature>",)
@@ -78,7 +78,7 @@ def test_link_in_place_of_an_output_s_folder_is_not_followed(project, folder, pr
 
 
 @pytest.mark.parametrize("name", ["boinc_finish_called", "boinc_temporary_exit", "out"])
-def test_named_pipe_does_not_stop_the_client(project, folder, name):
+def test_named_pipe_in_the_slot_does_not_block_the_client(project, folder, name):
     report = run_program(project, folder, f"rm -f {name}; mkfifo {name}; exit 3", copy=True)
     assert "<exit_status>3</exit_status>" in report
 
@@ -128,7 +128,7 @@ def test_program_is_restored_in_the_slot_before_a_second_start(tmp_path, project
     assert mark.read_text() == "good\n"
 
 
-def test_message_of_a_project_cannot_command_the_terminal(project, folder):
+def test_control_characters_in_project_messages_are_not_printed(project, folder):
     project.extra = '<message priority="low">\x1b]0;owned\x07\x1b[2Jhello\u202e</message>'
     ran = volunteer(folder, "run", "--once", *FAST)
     status = volunteer(folder, "status")
@@ -138,7 +138,7 @@ def test_message_of_a_project_cannot_command_the_terminal(project, folder):
         assert sign_ not in ran.stdout + status.stdout
 
 
-def test_account_key_is_for_the_owner_only(tmp_path, project):
+def test_files_with_the_account_key_are_readable_by_the_owner_only(tmp_path, project):
     home = tmp_path / "open"
     home.mkdir(mode=0o755)
     volunteer(home, "attach", project.url, "--key", ACCOUNT_KEY)
@@ -153,7 +153,7 @@ def test_account_key_is_for_the_owner_only(tmp_path, project):
     assert [path for path in keyed if path.stat().st_mode & 0o077] == []
 
 
-def test_folder_of_something_else_keeps_its_mode(tmp_path, project):
+def test_existing_folder_with_other_files_keeps_its_mode(tmp_path, project):
     home = tmp_path / "open"
     home.mkdir(mode=0o755)
     home.chmod(0o755)
@@ -162,14 +162,14 @@ def test_folder_of_something_else_keeps_its_mode(tmp_path, project):
     assert home.stat().st_mode & 0o777 == 0o755
 
 
-def test_init_data_is_for_the_owner_only(project, folder):
+def test_init_data_file_is_readable_by_the_owner_only(project, folder):
     """init_data.xml contains the account key, and is in the slot while the program runs."""
     script = "stat -c %a init_data.xml > out"
     run_program(project, folder, script, copy=True)
     assert project.uploads["late_0_r0"] == b"600\n"
 
 
-def test_environment_is_scrubbed(project, folder, monkeypatch):
+def test_program_environment_contains_no_secrets(project, folder, monkeypatch):
     monkeypatch.setenv("VOLUNTEER_PASSWORD", "secret")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     run_program(project, folder, "env > out", copy=True)

@@ -147,7 +147,7 @@ WAYS = [by_get, by_post, by_stream]
 @pytest.mark.parametrize("way", WAYS)
 def test_redirect_from_https_to_http_is_refused(transport, certificate, way):
     with serving(reply) as plain, serving(redirecting(plain.url), certificate) as encrypted:
-        with pytest.raises(UnreachableError, match="not encrypted"):
+        with pytest.raises(UnreachableError, match="not an https address"):
             way(transport, encrypted.url)
         assert plain.seen == []
 
@@ -169,7 +169,7 @@ def test_redirect_to_another_scheme_is_refused(transport, way, where):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_redirects_end(transport, way):
+def test_more_than_10_redirects_are_refused(transport, way):
     def again(handler):
         reply(handler, 302, b"", Location=f"/{len(handler.path)}{handler.path}")
 
@@ -179,7 +179,7 @@ def test_redirects_end(transport, way):
         assert len(server.seen) == 11
 
 
-def test_files_may_come_from_another_host(transport):
+def test_download_follows_a_redirect_to_another_host(transport):
     with serving(reply) as mirror, serving(redirecting(mirror.url)) as server:
         assert by_stream(transport, server.url) == b"fine"
 
@@ -192,7 +192,7 @@ def test_account_key_is_not_sent_to_another_host(transport, status):
         assert other.seen == []
 
 
-def test_account_key_follows_a_redirect_on_its_own_host(transport):
+def test_account_key_is_sent_after_a_redirect_on_the_same_host(transport):
     def answer(handler):
         if handler.path == "/":
             reply(handler, 302, b"", Location="/cgi")
@@ -222,7 +222,7 @@ def test_password_hash_is_not_sent_to_another_host(transport):
         assert "passwd_hash" not in str(caught.value)
 
 
-def test_log_in_is_not_sent_in_the_clear_by_an_encrypted_project(transport, certificate):
+def test_credentials_for_an_https_project_are_not_sent_over_plain_http(transport, certificate):
     def answer(handler):
         if "project_config" in handler.path:
             base = f"<web_rpc_url_base>{plain.url}</web_rpc_url_base>"
@@ -231,7 +231,7 @@ def test_log_in_is_not_sent_in_the_clear_by_an_encrypted_project(transport, cert
             reply(handler, 200, f"<scheduler>{plain.url}cgi</scheduler>".encode())
 
     with serving(reply) as plain, serving(answer, certificate) as server:
-        with pytest.raises(NoProjectError, match="not encrypted"):
+        with pytest.raises(NoProjectError, match="not an https address"):
             look_up_project(transport, server.url, Credentials(email="a@b.c", password="secret"))
         assert plain.seen == []
 
@@ -239,7 +239,7 @@ def test_log_in_is_not_sent_in_the_clear_by_an_encrypted_project(transport, cert
 @pytest.mark.parametrize(
     "url", ["file:///etc/passwd", "ftp://a.example/", "http://me:pw@a.example/"]
 )
-def test_only_web_addresses_are_attached(transport, url):
+def test_invalid_project_url_is_refused(transport, url):
     with pytest.raises(NoProjectError, match="is not the address of a project"):
         look_up_project(transport, url, Credentials(key="k"))
 
@@ -258,7 +258,7 @@ def endless(handler, **headers):
 
 
 @pytest.mark.parametrize("way", [by_get, by_post])
-def test_endless_answer_is_cut_off(transport, way):
+def test_endless_response_is_cut_off(transport, way):
     with (
         serving(endless) as server,
         pytest.raises(UnreachableError, match="the response has more than"),
@@ -267,7 +267,7 @@ def test_endless_answer_is_cut_off(transport, way):
 
 
 @pytest.mark.parametrize("way", [by_get, by_post])
-def test_packed_answer_is_limited_as_unpacked(transport, way):
+def test_response_size_limit_applies_to_decompressed_bytes(transport, way):
     bomb = gzip.compress(bytes(300 << 20), 1)
     with (
         serving(lambda handler: reply(handler, 200, bomb, Content_Encoding="gzip")) as server,
@@ -276,7 +276,7 @@ def test_packed_answer_is_limited_as_unpacked(transport, way):
         way(transport, server.url)
 
 
-def test_packed_answer_of_a_usual_size_is_unpacked(transport):
+def test_gzip_response_of_usual_size_is_decompressed(transport):
     text = b"<scheduler_reply>" * 1000
     packed = gzip.compress(text)
     with serving(lambda handler: reply(handler, 200, packed, Content_Encoding="gzip")) as server:
@@ -284,7 +284,7 @@ def test_packed_answer_of_a_usual_size_is_unpacked(transport):
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip, gzip"])
-def test_unlimited_content_coding_is_refused(transport, coding):
+def test_unsupported_content_encoding_is_refused(transport, coding):
     packed = gzip.compress(gzip.compress(b"x"))
     with (
         serving(lambda handler: reply(handler, 200, packed, Content_Encoding=coding)) as server,
@@ -302,7 +302,7 @@ def test_download_is_cut_off_at_its_declared_size(transport, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_packed_download_is_cut_off_at_its_declared_size(transport, tmp_path):
+def test_compressed_download_is_cut_off_at_its_declared_size(transport, tmp_path):
     bomb = gzip.compress(bytes(100 << 20), 1)
     with serving(lambda handler: reply(handler, 200, bomb, Content_Encoding="gzip")) as server:
         info = FileInfo("f", urls=(server.url,), nbytes=1000)
@@ -310,7 +310,7 @@ def test_packed_download_is_cut_off_at_its_declared_size(transport, tmp_path):
             fetch(transport, FileDownload(info, tmp_path / "f", None))
 
 
-def test_download_without_a_declared_size_ends(transport, tmp_path, monkeypatch):
+def test_download_without_a_declared_size_is_limited(transport, tmp_path, monkeypatch):
     monkeypatch.setattr("volunteer.files.MAX_UNDECLARED_BYTES", 1 << 20, raising=False)
     with serving(endless) as server:
         info = FileInfo("f", urls=(server.url,))
@@ -318,7 +318,7 @@ def test_download_without_a_declared_size_ends(transport, tmp_path, monkeypatch)
             fetch(transport, FileDownload(info, tmp_path / "f", None))
 
 
-def test_download_that_does_not_fit_on_the_disk_is_not_begun(transport, tmp_path):
+def test_download_that_does_not_fit_on_the_disk_is_not_started(transport, tmp_path):
     with serving(endless) as server:
         info = FileInfo("f", urls=(server.url,), nbytes=10**18)
         with pytest.raises(DownloadError, match="do not fit on the disk"):
@@ -326,7 +326,7 @@ def test_download_that_does_not_fit_on_the_disk_is_not_begun(transport, tmp_path
         assert server.seen == []
 
 
-def test_packed_file_is_limited_without_a_declared_size(transport, tmp_path, monkeypatch):
+def test_gzipped_file_without_a_declared_size_is_limited(transport, tmp_path, monkeypatch):
     monkeypatch.setattr("volunteer.files.MAX_UNDECLARED_BYTES", 1 << 20, raising=False)
     bomb = gzip.compress(bytes(100 << 20), 1)
     with serving(lambda handler: reply(handler, 200, bomb)) as server:
@@ -375,7 +375,7 @@ def dripping(before, drop=b"x"):
     ],
     ids=["headers", "body", "body without length"],
 )
-def test_dripping_answer_is_cut_off(way, before):
+def test_response_that_is_too_slow_is_cut_off(way, before):
     from volunteer.transport import TransferLimits
 
     limits = TransferLimits(reply_seconds=2.0, slow_seconds=2.0, min_bytes_per_second=1000.0)
@@ -387,7 +387,7 @@ def test_dripping_answer_is_cut_off(way, before):
     transport.close()
 
 
-def test_slow_answer_that_moves_is_not_cut_off():
+def test_slow_response_above_the_minimum_speed_is_not_cut_off():
     from volunteer.transport import TransferLimits
 
     limits = TransferLimits(slow_seconds=0.5, min_bytes_per_second=1000.0)

@@ -22,7 +22,7 @@ from tests.work import an_app, workunits
 pytestmark = pytest.mark.django_db
 
 
-def test_the_setting_is_off_by_default(settings) -> None:
+def test_command_apps_are_disabled_by_default(settings) -> None:
     assert settings.PROJECT.command_apps is False
 
 
@@ -34,13 +34,13 @@ def test_creating_a_command_app_is_refused_with_a_hint() -> None:
     assert not App.objects.exists()
 
 
-def test_a_script_app_is_not_made_a_command_app() -> None:
+def test_changing_a_script_app_to_a_command_app_is_refused() -> None:
     app = apps.create(name="sum", kind="script", now=NOON)
     with pytest.raises(apps.BadApp, match="COMMAND_APPS=true"):
         apps.change(app, kind="command", now=NOON)
 
 
-def test_the_admin_refuses_to_create_a_command_app(admin_client) -> None:
+def test_admin_refuses_to_change_a_script_app_to_a_command_app(admin_client) -> None:
     app = apps.create(name="sum", kind="script", now=NOON)
     page = admin_client.get(f"/admin/scheduler/app/{app.pk}/change/")
     fields = page.context["adminform"].form.initial
@@ -53,7 +53,7 @@ def test_the_admin_refuses_to_create_a_command_app(admin_client) -> None:
     assert app.kind == "script"
 
 
-def test_publishing_a_version_is_refused_with_a_hint(settings) -> None:
+def test_publishing_a_command_app_version_is_refused_with_a_hint(settings) -> None:
     settings.PROJECT = replace(settings.PROJECT, command_apps=True)
     apps.create(name="sh", kind="command", now=NOON)
     settings.PROJECT = replace(settings.PROJECT, command_apps=False)
@@ -61,14 +61,14 @@ def test_publishing_a_version_is_refused_with_a_hint(settings) -> None:
         call_command("publish_app", "sh", "1.00")
 
 
-def test_submitting_is_refused_with_a_hint() -> None:
+def test_submitting_to_a_command_app_is_refused_with_a_hint() -> None:
     an_app("sh", kind="command")
     with pytest.raises(submit.SubmissionRefused, match="COMMAND_APPS=true"):
         submit.submit(app="sh", workunits=[NewWorkunit(command_line="id")], now=NOON)
 
 
 @pytest.mark.parametrize("lost", [False, True])
-def test_existing_work_is_not_sent(settings, lost: bool) -> None:
+def test_existing_work_of_a_command_app_is_neither_sent_nor_resent(settings, lost: bool) -> None:
     app = an_app("sh", kind="command")
     [workunit] = workunits(app, 1, command_line="id")
     client = a_client()
@@ -84,7 +84,7 @@ def test_existing_work_is_not_sent(settings, lost: bool) -> None:
         assert any("COMMAND_APPS=true" in reason for reason in reasons)
 
 
-def test_an_alert_names_the_apps(settings) -> None:
+def test_alert_names_the_disabled_command_apps(settings) -> None:
     an_app("sh", kind="command")
     [alert] = [one for one in alerts.current(now=NOON) if one.kind == "command_apps_off"]
     assert "sh" in alert.sentence
@@ -93,7 +93,7 @@ def test_an_alert_names_the_apps(settings) -> None:
 
 
 @pytest.mark.usefixtures("command_apps")
-def test_work_is_sent_if_the_setting_is_on() -> None:
+def test_command_app_work_is_sent_if_the_setting_is_on() -> None:
     workunits(an_app("sh", kind="command"), 1, command_line="id")
     [name] = a_client().ask_for_work()
     assert name.startswith("sh_")
@@ -108,7 +108,9 @@ def test_work_is_sent_if_the_setting_is_on() -> None:
         ("IN", "The names 'in' and 'IN' cannot be in one folder"),
     ],
 )
-def test_names_that_the_launcher_refuses_are_refused_at_submission(name: str, reason: str) -> None:
+def test_file_names_that_the_launcher_refuses_are_refused_at_submission(
+    name: str, reason: str
+) -> None:
     an_app("sum", kind="script")
     new = NewWorkunit(
         input_files=(NewFile(open_name="in", content=b"1"),),
@@ -118,7 +120,7 @@ def test_names_that_the_launcher_refuses_are_refused_at_submission(name: str, re
         submit.submit(app="sum", workunits=[new], now=NOON)
 
 
-def test_ordinary_names_are_not_refused() -> None:
+def test_ordinary_file_names_are_not_refused() -> None:
     assert (
         launching.refused_names(["in", "data/in put", "-r", "out.log", ".hidden", "programs"]) == []
     )

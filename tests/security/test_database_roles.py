@@ -74,9 +74,7 @@ def database(tmp_path_factory):
         server.stop()
 
 
-def test_work_is_submitted_by_the_web_role_and_completed_by_the_role_of_the_daemons(
-    database, tmp_path
-):
+def test_web_role_can_submit_work_and_daemon_role_can_run_the_daemons(database, tmp_path):
     (tmp_path / "in").write_text("3 5 7\n")
     source = ROOT / "demo" / "mersenne.py"
     words = ("publish_app", "mersenne", "1.00", "x86_64-pc-linux-gnu", source, "--create-app")
@@ -102,7 +100,7 @@ def test_work_is_submitted_by_the_web_role_and_completed_by_the_role_of_the_daem
         "COPY (SELECT 1) TO PROGRAM 'true'",
     ],
 )
-def test_the_web_role_changes_rows_only(database, statement):
+def test_web_role_can_update_rows_but_cannot_change_tables_or_roles(database, statement):
     with database.connect("manyhands_web") as web:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             web.execute(statement)
@@ -123,7 +121,7 @@ def test_the_web_role_changes_rows_only(database, statement):
         "CREATE TEMPORARY TABLE mine (x int)",
     ],
 )
-def test_the_role_of_analyses_reads_work_only(database, statement):
+def test_science_role_cannot_read_accounts_or_write(database, statement):
     with (
         database.connect("manyhands_science") as science,
         pytest.raises(psycopg.errors.InsufficientPrivilege),

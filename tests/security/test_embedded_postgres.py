@@ -71,7 +71,7 @@ def status(server, field):
 
 
 @needs_root
-def test_started_by_root_it_runs_as_a_user_of_its_own(server):
+def test_server_started_by_root_runs_as_its_own_user(server):
     (uid, *others) = status(server, "Uid")
     assert pwd.getpwuid(int(uid)).pw_name == "manyhands-postgres"
     assert set(others) == {uid}
@@ -79,11 +79,11 @@ def test_started_by_root_it_runs_as_a_user_of_its_own(server):
 
 
 @pytest.mark.parametrize("sort", ["CapEff", "CapPrm", "CapInh", "CapAmb"])
-def test_it_has_no_capability(server, sort):
+def test_server_process_has_no_capabilities(server, sort):
     assert int(status(server, sort)[0], 16) == 0
 
 
-def test_in_a_folder_that_only_root_may_enter_it_has_no_capability_either(tmp_path):
+def test_server_in_a_folder_that_only_root_can_enter_has_no_capabilities(tmp_path):
     private = tmp_path / "private"
     private.mkdir(mode=0o700)
     server = EmbeddedPostgres(private / "var")
@@ -101,7 +101,7 @@ def test_in_a_folder_that_only_root_may_enter_it_has_no_capability_either(tmp_pa
         server.stop()
 
 
-def test_its_environment_keeps_no_secret_of_the_project(reachable, monkeypatch):
+def test_server_environment_contains_no_project_secrets(reachable, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     server = EmbeddedPostgres(reachable / "scrubbed")
     found = server.ensure_running()
@@ -122,7 +122,7 @@ def test_another_user_cannot_connect(server, uid):
 
 @needs_root
 @pytest.mark.parametrize("uid", [NOBODY, STRANGER])
-def test_another_user_reads_neither_data_nor_passwords(server, uid):
+def test_another_user_cannot_read_data_or_passwords(server, uid):
     secrets = [server.data / "PG_VERSION", server.data / "global", server.sockets, server.log]
     secrets += list((server.var / "keys").iterdir())
     assert len(secrets) > 4, "no passwords are kept"
@@ -144,7 +144,7 @@ def test_connections_without_the_password_are_refused(server, user, password):
 
 
 @pytest.mark.parametrize("way", WAYS_OUT)
-def test_the_projects_role_cannot_leave_the_database(server, way):
+def test_project_role_cannot_access_files_programs_or_server_settings(server, way):
     with (
         connect(server) as connection,
         pytest.raises(psycopg.errors.InsufficientPrivilege),
@@ -152,7 +152,7 @@ def test_the_projects_role_cannot_leave_the_database(server, way):
         connection.execute(WAYS_OUT[way])
 
 
-def test_the_projects_role_owns_its_database(server):
+def test_project_role_owns_the_project_database(server):
     with connect(server) as connection:
         owner = connection.execute(
             "SELECT datdba::regrole::text FROM pg_database WHERE datname = current_database()"
@@ -164,7 +164,7 @@ def test_the_projects_role_owns_its_database(server):
 
 
 @needs_root
-def test_root_follows_no_link_in_the_data_folder(reachable):
+def test_root_does_not_follow_links_in_the_data_folder(reachable):
     server = EmbeddedPostgres(reachable / "links")
     server.ensure_running()
     server.stop()
@@ -194,7 +194,7 @@ def reachable_programs():
 
 
 @needs_root
-def test_an_ordinary_users_server_admits_that_user_only(reachable, monkeypatch):
+def test_server_of_an_unprivileged_user_accepts_only_that_user(reachable, monkeypatch):
     home = reachable / "home"
     home.mkdir(mode=0o755)
     os.chown(home, NOBODY, NOBODY)
@@ -282,7 +282,7 @@ def answers(where):
     return False
 
 
-def test_earlier_data_are_converted_in_place_without_loss(earlier):
+def test_data_of_an_earlier_version_are_converted_in_place_without_loss(earlier):
     earlier.ensure_running()
     with connect(earlier) as connection:
         one = lambda statement: connection.execute(statement).fetchone()  # noqa: E731
@@ -334,7 +334,7 @@ def test_two_processes_convert_a_running_earlier_server_once(earlier):
 
 
 @needs_root
-def test_earlier_data_of_the_user_nobody_are_given_to_the_new_user(earlier):
+def test_conversion_changes_the_owner_of_earlier_data_to_the_new_user(earlier):
     earlier.ensure_running()
     owners = {
         path.lstat().st_uid for path in [earlier.data, earlier.sockets, *earlier.data.rglob("*")]
@@ -352,7 +352,7 @@ def test_targets_of_links_in_earlier_data_keep_their_owner(earlier):
     assert precious.stat().st_uid == 0
 
 
-def test_converting_again_after_it_was_broken_off_succeeds(earlier):
+def test_server_starts_with_converted_data_after_password_files_are_deleted(earlier):
     earlier.ensure_running()
     earlier.stop()
     for password in (earlier.var / "keys").glob("postgres*"):

@@ -20,20 +20,20 @@ def request(peer, **headers):
 
 
 @pytest.mark.parametrize(("peer", "trusted"), [("6.6.6.6", PROXY), ("10.0.0.7", ())])
-def test_an_untrusted_client_cannot_claim_https_or_another_address(peer, trusted):
+def test_forwarding_headers_of_an_untrusted_client_are_removed(peer, trusted):
     environ = request(peer, proto="https", **{"for": "192.0.2.1"})
     apply_forwarded_headers(environ, trusted)
     assert environ == {"REMOTE_ADDR": peer, "REQUEST_METHOD": "GET"}
 
 
-def test_headers_of_a_trusted_proxy_are_accepted():
+def test_forwarding_headers_of_a_trusted_proxy_are_accepted():
     environ = request("10.0.0.7", proto="https", **{"for": "192.0.2.1"})
     apply_forwarded_headers(environ, PROXY)
     assert environ["REMOTE_ADDR"] == "192.0.2.1"
     assert environ["HTTP_X_FORWARDED_PROTO"] == "https"
 
 
-def test_the_application_ignores_the_header_of_untrusted_clients():
+def test_wsgi_application_removes_the_forwarding_header_of_untrusted_clients():
     """The test uses a separate process, because importing the application starts threads."""
     code = """
 import io
@@ -52,7 +52,7 @@ print("HTTP_X_FORWARDED_PROTO" in seen)
     assert done.stdout.split() == ["False"]
 
 
-def test_the_composition_trusts_the_proxy_and_no_network():
+def test_docker_compose_trusts_only_the_address_of_the_proxy():
     composition = yaml.safe_load((ROOT / "deploy/docker-compose.yml").read_text())
     trusted = composition["services"]["web"]["environment"]["TRUSTED_PROXIES"]
     address = composition["services"]["nginx"]["networks"]["front"]["ipv4_address"]

@@ -128,7 +128,7 @@ DOORS: dict[str, Callable[[Client], object]] = {
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_no_entry_point_hashes_with_a_connection_or_in_a_transaction(
+def test_entry_points_hash_passwords_without_a_database_connection_or_transaction(
     door: str, ada: Account
 ) -> None:
     from tests.rows import an_account
@@ -143,7 +143,9 @@ def test_no_entry_point_hashes_with_a_connection_or_in_a_transaction(
     ("known", "unknown"),
     [("tokens", "tokens, unknown address"), ("admin", "admin, unknown address")],
 )
-def test_unknown_address_costs_as_many_hashes(known: str, unknown: str, ada: Account) -> None:
+def test_unknown_email_costs_as_many_hashes_as_a_known_email(
+    known: str, unknown: str, ada: Account
+) -> None:
     DOORS[known](Client())
     cost = len(hashed)
     hashed.clear()
@@ -151,7 +153,7 @@ def test_unknown_address_costs_as_many_hashes(known: str, unknown: str, ada: Acc
     assert len(hashed) == cost
 
 
-def test_account_that_is_switched_off_costs_as_many_hashes(ada: Account) -> None:
+def test_inactive_account_costs_as_many_hashes_as_an_active_account(ada: Account) -> None:
     DOORS["tokens"](Client())
     cost = len(hashed)
     hashed.clear()
@@ -178,7 +180,9 @@ def full(count: int) -> tuple[ThreadPoolExecutor, list[object]]:
     return pool, futures
 
 
-def test_full_queue_refuses_every_entry_point_at_once(ada: Account, settings) -> None:
+def test_full_queue_refuses_requests_at_every_entry_point_immediately(
+    ada: Account, settings
+) -> None:
     from tests.rows import an_account
 
     an_account("bob")
@@ -207,7 +211,7 @@ def test_full_queue_refuses_every_entry_point_at_once(ada: Account, settings) ->
     assert token(Client()).status_code == 201, "and the refusals were not charged"
 
 
-def test_full_queue_does_not_count_as_a_new_account(settings) -> None:
+def test_account_creation_refused_by_a_full_queue_does_not_count_as_a_new_account(settings) -> None:
     settings.PROJECT = replace(settings.PROJECT, accounts_per_network=1)
     pool, _ = full(settings.PROJECT.max_waiting_hashes)
     try:

@@ -59,18 +59,18 @@ def publish(files: dict[str, bytes], **more: object) -> app_versions.Published:
 
 
 @pytest.mark.parametrize("name", KEY_SHAPED)
-def test_a_file_that_could_be_a_key_is_not_published(name: str) -> None:
+def test_publishing_a_key_shaped_file_is_refused(name: str) -> None:
     with pytest.raises(app_versions.BadPackage, match=r"table .*could be taken .* key.* Hint:"):
         publish({"sieve": PROGRAM, "table": KEY_SHAPED[name]})
     assert not AppVersion.objects.exists()
 
 
-def test_a_main_program_that_could_be_a_key_is_not_published() -> None:
+def test_publishing_a_key_shaped_main_program_is_refused() -> None:
     with pytest.raises(app_versions.BadPackage, match="could be taken"):
         publish({"sieve": KEY.encode()})
 
 
-def test_a_signature_that_was_made_elsewhere_does_not_help(monkeypatch) -> None:
+def test_key_shaped_file_with_a_valid_signature_is_refused(monkeypatch) -> None:
     content = KEY.encode()
     # Signed by a tool that does not check contents.
     signature = signing._sign(
@@ -81,7 +81,7 @@ def test_a_signature_that_was_made_elsewhere_does_not_help(monkeypatch) -> None:
         publish({"sieve": PROGRAM, "table": content, "table.sig": signature.encode()})
 
 
-def test_signing_takes_content_and_not_a_digest() -> None:
+def test_signing_accepts_content_but_not_a_digest() -> None:
     assert not hasattr(signing, "sign_digest")
     assert signing.sign(PROGRAM) == signing.sign(io.BytesIO(PROGRAM))
     with pytest.raises(signing.KeyShaped, match="Hint:"):
@@ -103,7 +103,7 @@ def test_signing_takes_content_and_not_a_digest() -> None:
         b"# 1024\nabcdef\n",
     ],
 )
-def test_other_contents_are_signed(content: bytes) -> None:
+def test_contents_that_are_not_key_shaped_are_signed(content: bytes) -> None:
     assert signing.verify(
         storage.stage_bytes(content).digest.md5,
         signing.sign(content),
@@ -142,13 +142,13 @@ ALPHABET = [b"1", b"024", b"a", b"F", b"x", b"\n", b" ", b"\r", b"\t", b"-", b"+
 
 
 @given(st.lists(st.sampled_from(ALPHABET), max_size=14).map(b"".join))
-def test_contents_that_a_client_reads_as_a_key_are_refused(content: bytes) -> None:
+def test_signing_refuses_contents_that_a_client_parses_as_a_key(content: bytes) -> None:
     if as_clients_read(content) or as_clients_read(content.strip()):
         with pytest.raises(signing.KeyShaped):
             signing.sign(content)
 
 
-def test_files_published_before_are_listed(capsys) -> None:
+def test_hygiene_lists_published_key_shaped_files_and_rotation_refuses_them(capsys) -> None:
     done = publish({"sieve": PROGRAM})
     staged = storage.stage_bytes(KEY.encode())
     storage.publish(staged, "table_1")
@@ -167,7 +167,7 @@ def test_files_published_before_are_listed(capsys) -> None:
         call_command("rotate_key", "code-sign")
 
 
-def test_a_rotation_still_signs_the_new_key_of_this_server() -> None:
+def test_key_rotation_signs_the_new_key_with_the_old_key() -> None:
     old = signing.code_sign_key_text()
     publish({"sieve": PROGRAM})
     key_rotation.rotate(now=NOON)

@@ -59,7 +59,7 @@ def outside(slot: Slot) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", [*LEADS_OUT, *RESERVED])
 @pytest.mark.parametrize("side", ["in", "out"])
-def test_a_name_that_leads_out_or_is_reserved_is_refused(slot: Slot, name: str, side: str) -> None:
+def test_reserved_file_name_or_unsafe_path_is_refused(slot: Slot, name: str, side: str) -> None:
     (slot.path / ".." / ".." / "x").write_bytes(b"a file of the computer\n")
     before = outside(slot)
     (slot.inputs if side == "in" else slot.outputs).append(name)
@@ -71,7 +71,7 @@ def test_a_name_that_leads_out_or_is_reserved_is_refused(slot: Slot, name: str, 
 
 
 @pytest.mark.parametrize("side", ["in", "out"])
-def test_an_absolute_name_is_refused(slot: Slot, tmp_path: Path, side: str) -> None:
+def test_absolute_file_name_is_refused(slot: Slot, tmp_path: Path, side: str) -> None:
     target = tmp_path / "elsewhere"
     target.write_bytes(b"mine\n")
     (slot.inputs if side == "in" else slot.outputs).append(str(target))
@@ -80,7 +80,7 @@ def test_an_absolute_name_is_refused(slot: Slot, tmp_path: Path, side: str) -> N
     assert "cannot be the name of an input or output. Hint:" in err
 
 
-def test_two_names_that_differ_only_in_case_are_refused(slot: Slot) -> None:
+def test_file_names_that_differ_only_in_case_are_refused(slot: Slot) -> None:
     slot.input("Table", b"1\n")
     slot.output("table")
     code, err = slot.run("command", "echo 1")
@@ -88,7 +88,7 @@ def test_two_names_that_differ_only_in_case_are_refused(slot: Slot) -> None:
     assert "names of inputs and outputs are the same" in err
 
 
-def test_an_empty_name_is_refused(slot: Slot) -> None:
+def test_empty_file_name_is_refused(slot: Slot) -> None:
     words = slot.words("command", "echo 1", "exit_code", (), ())
     words = [word.replace("out=", "out=%") if word == "out=" else word for word in words]
     assert "out=%" in words
@@ -97,7 +97,7 @@ def test_an_empty_name_is_refused(slot: Slot) -> None:
     assert b"cannot be the name of an input or output. Hint:" in done.stderr
 
 
-def test_pattern_in_a_name_is_not_expanded(slot: Slot) -> None:
+def test_glob_pattern_in_a_file_name_is_not_expanded(slot: Slot) -> None:
     """A pattern could match nothing when names are checked, and a file of another slot later."""
     other = slot.path.parent / "1/in"
     link = "<soft_link>../../projects/here/i9</soft_link>\n"
@@ -110,7 +110,7 @@ def test_pattern_in_a_name_is_not_expanded(slot: Slot) -> None:
 
 
 @pytest.mark.parametrize("name", ["program", "Program/x"])
-def test_the_folder_of_a_script_is_reserved(slot: Slot, name: str) -> None:
+def test_output_name_in_the_script_folder_is_refused(slot: Slot, name: str) -> None:
     slot.archive({"run.sh": "#!/bin/sh\necho 1\n"})
     slot.outputs.append(name)
     code, err = slot.run("script")
@@ -135,7 +135,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "") -> tarfile.
     ],
     ids=lambda info: info.name,
 )
-def test_an_archive_with_links_or_names_that_lead_out_is_refused(
+def test_archive_with_links_or_names_outside_its_folder_is_refused(
     slot: Slot, bad: tarfile.TarInfo
 ) -> None:
     with tarfile.open(slot.project / "archive", "w:gz") as archive:
@@ -178,14 +178,14 @@ def container(slot: Slot, tmp_path: Path) -> Slot:
     return slot
 
 
-def test_a_container_does_not_see_the_launchers_notes(container: Slot, tmp_path: Path) -> None:
+def test_container_cannot_see_the_launcher_folder(container: Slot, tmp_path: Path) -> None:
     container.output("out")
     assert container.run("container", "echo 1") == (0, "")
     words = (tmp_path / "record").read_text().splitlines()
     assert words[words.index("/work/_launcher") - 1] == "--tmpfs"
 
 
-def test_a_link_that_a_container_left_as_output_is_not_followed(
+def test_link_created_by_a_container_as_output_is_not_followed(
     container: Slot, tmp_path: Path
 ) -> None:
     secret = tmp_path / "secret"
@@ -196,7 +196,7 @@ def test_a_link_that_a_container_left_as_output_is_not_followed(
     assert code == 1
 
 
-def test_a_link_that_a_container_left_on_the_way_to_an_output_is_not_followed(
+def test_link_created_by_a_container_in_place_of_an_output_folder_is_not_followed(
     container: Slot, tmp_path: Path
 ) -> None:
     target = tmp_path / "target"
@@ -209,7 +209,7 @@ def test_a_link_that_a_container_left_on_the_way_to_an_output_is_not_followed(
     assert (target / "out").read_text() == "a file of the computer\n"
 
 
-def test_a_soft_link_that_a_container_left_is_not_followed_at_the_next_start(
+def test_soft_link_file_written_by_a_container_is_not_followed_at_the_next_start(
     container: Slot,
 ) -> None:
     (container.project / "program").write_bytes(b"signed\n")
@@ -222,5 +222,5 @@ def test_a_soft_link_that_a_container_left_is_not_followed_at_the_next_start(
     assert container.sent() == b"evil\n"
 
 
-def test_every_shell_is_tried() -> None:
+def test_launcher_is_tested_with_dash_bash_and_busybox() -> None:
     assert set(SHELLS) >= {"dash", "bash", "busybox"}

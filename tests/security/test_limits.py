@@ -52,7 +52,7 @@ def limited(configure):
 
 @pytest.mark.django_db
 class TestNewHosts:
-    def test_hosts_beyond_a_days_number_are_refused_for_six_hours(self, configure):
+    def test_new_hosts_above_the_daily_limit_are_refused_for_six_hours(self, configure):
         configure(hosts_per_account=2)
         client = a_client()
         replies = [replace(client, name=name).ask() for name in ("first", "second", "third")]
@@ -64,7 +64,7 @@ class TestNewHosts:
         )
         assert Host.objects.count() == 2
 
-    def test_hosts_that_are_known_are_served_beyond_it(self, configure):
+    def test_known_hosts_are_served_when_the_daily_host_limit_is_reached(self, configure):
         configure(hosts_per_account=1)
         client = a_client()
         client.ask()
@@ -72,7 +72,7 @@ class TestNewHosts:
         assert replace(client, hostid=0).ask().hostid == client.hostid
         assert client.ask().messages == ()
 
-    def test_hosts_of_other_accounts_and_of_the_day_before_do_not_count(self, configure):
+    def test_hosts_of_other_accounts_or_older_than_a_day_do_not_count(self, configure):
         configure(hosts_per_account=1)
         a_client(name="theirs").ask()
         client = a_client("ben@example.org")
@@ -80,7 +80,7 @@ class TestNewHosts:
         update(Host.objects.get(pk=client.hostid), created_at=timezone.now() - timedelta(hours=25))
         assert replace(client, name="new", hostid=0).ask().hostid is not None
 
-    def test_several_in_one_batch_count_together(self, configure, settings):
+    def test_new_hosts_in_one_batch_of_rpcs_count_together(self, configure, settings):
         configure(hosts_per_account=2)
         client = a_client()
         calls = [
@@ -90,7 +90,7 @@ class TestNewHosts:
         replies = conversation.answer_all(calls, config=settings.PROJECT, now=timezone.now())
         assert [reply.hostid is None for reply in replies] == [False, False, True, True]
 
-    def test_zero_is_no_limit(self, configure):
+    def test_zero_disables_the_limit(self, configure):
         configure(hosts_per_account=0)
         client = a_client()
         assert client.ask().hostid
@@ -107,13 +107,13 @@ def too_large(nbytes=LIMIT + 1):
 @pytest.mark.django_db
 @pytest.mark.usefixtures("limited")
 class TestLargeOutputs:
-    def test_python_programs_and_generators_are_refused(self):
+    def test_submission_with_outputs_over_the_size_limit_is_refused(self):
         an_app("sieve")
         with pytest.raises(SubmissionRefused, match="uploads of at most 1000000 bytes"):
             submit(app="sieve", workunits=[too_large()], now=NOON)
         submit(app="sieve", workunits=[too_large(LIMIT)], now=NOON)
 
-    def test_the_api_refuses(self, client):
+    def test_api_refuses_outputs_over_the_size_limit(self, client):
         from scheduler.people import api_tokens
 
         an_app("sieve")
@@ -130,20 +130,20 @@ class TestLargeOutputs:
         assert answer.status_code == 422
         assert "uploads of at most 1000000 bytes" in answer.json()["errors"][0]["detail"]
 
-    def test_boinc_templates_are_refused(self):
+    def test_boinc_template_with_outputs_over_the_size_limit_is_refused(self):
         world = World()
         template = OUTPUT.replace("1000000", str(LIMIT + 1))
         update(world.app, output_template=template)
         assert "uploads of at most 1000000 bytes" in refused_by_rpc(a_job())
 
-    def test_the_shell_refuses(self, tmp_path):
+    def test_submit_work_command_refuses_outputs_over_the_size_limit(self, tmp_path):
         an_app("sieve")
         file = tmp_path / "in"
         file.write_text("1")
         with pytest.raises(CommandError, match="uploads of at most 1000000 bytes"):
             call_command("submit_work", "sieve", str(file), "--outputs", f"out:{LIMIT + 1}")
 
-    def test_a_generator_of_work_is_refused(self, configure):
+    def test_work_generator_cannot_create_workunits_over_the_output_size_limit(self, configure):
         from daemons import work_generator
 
         configure(max_output_bytes=1)
@@ -151,7 +151,7 @@ class TestLargeOutputs:
         a_pass(work_generator)
         assert not Workunit.objects.exists()
 
-    def test_a_file_that_staff_requests_from_a_host_has_the_same_limit(self, settings):
+    def test_file_requested_from_a_host_has_the_output_size_limit(self, settings):
         from scheduler.boinc import file_moves
 
         asked = file_moves._upload("sticky", settings.PROJECT)
@@ -173,18 +173,18 @@ class TestPromisedOutputs:
         said = " ".join(message.text for message in reply.messages)
         assert "limit on the output files of its tasks in progress" in said
 
-    def test_one_result_is_sent_even_above_the_limit(self, configure):
+    def test_one_result_is_sent_even_above_the_limit_on_output_bytes(self, configure):
         configure(max_promised_bytes=LIMIT)
         work.workunits(work.an_app(), 3, output_bytes=5 * LIMIT)
         assert len(a_client().ask_for_work(seconds=1e6)) == 1
 
-    def test_another_host_has_a_limit_of_its_own(self, configure):
+    def test_each_host_has_its_own_limit_on_output_bytes(self, configure):
         configure(max_promised_bytes=LIMIT)
         work.workunits(work.an_app(), 3, output_bytes=LIMIT)
         assert len(a_client(name="one").ask_for_work(seconds=1e6)) == 1
         assert len(a_client(name="two", email="b@example.org").ask_for_work(seconds=1e6)) == 1
 
-    def test_ended_results_do_not_count(self, configure):
+    def test_finished_results_do_not_count_toward_the_limit_on_output_bytes(self, configure):
         configure(max_promised_bytes=2 * LIMIT)
         work.workunits(work.an_app(), 4, output_bytes=LIMIT)
         client = a_client()
@@ -194,12 +194,12 @@ class TestPromisedOutputs:
         client.held = names[1:]
         assert len(client.ask_for_work(seconds=1e6)) == 1
 
-    def test_zero_is_no_limit(self, configure):
+    def test_zero_disables_the_limit(self, configure):
         configure(max_promised_bytes=0)
         work.workunits(work.an_app(), 4, output_bytes=1 << 60)
         assert len(a_client().ask_for_work(seconds=1e6)) == 4
 
-    def test_a_submission_adds_up_its_outputs(self):
+    def test_submission_stores_the_sum_of_output_sizes(self):
         an_app("sieve")
         outputs = (NewOutput(open_name="a", max_nbytes=5), NewOutput(open_name="b", max_nbytes=7))
         submit(app="sieve", workunits=[NewWorkunit(outputs=outputs)], now=NOON)
@@ -209,12 +209,12 @@ class TestPromisedOutputs:
 # The disk
 
 
-def test_uploads_leave_room_for_the_log_of_the_embedded_database(tmp_path):
+def test_disk_reserve_includes_the_wal_of_the_embedded_database(tmp_path):
     reserve = disk_reserve.default(tmp_path, {"EMBEDDED": str(tmp_path)})
     assert reserve > disk_reserve.EMBEDDED_WAL_BYTES
 
 
-def test_the_reserve_is_that_of_the_embedded_database():
+def test_wal_reserve_matches_max_wal_size_of_the_embedded_database():
     text = Path("project/embedded_postgres.py").read_text(encoding="utf-8")
     assert f"max_wal_size = '{disk_reserve.EMBEDDED_WAL_BYTES >> 30}GB'" in text
 
@@ -223,7 +223,9 @@ def test_the_reserve_is_that_of_the_embedded_database():
     ("host", "is_here"),
     [("/run/postgresql", True), ("", True), ("127.0.0.1", True), ("db.example.org", False)],
 )
-def test_only_a_database_of_this_machine_needs_room_here(tmp_path, monkeypatch, host, is_here):
+def test_disk_reserve_is_larger_only_for_a_database_on_this_machine(
+    tmp_path, monkeypatch, host, is_here
+):
     monkeypatch.setattr(disk_reserve, "SYSTEM_DATA", tmp_path)
     reserve = disk_reserve.default(tmp_path / "var", {"HOST": host})
     assert (reserve > disk_reserve.RESERVE_BYTES) is is_here
@@ -251,21 +253,23 @@ def was_called(listener):
     return True
 
 
-def test_nothing_is_fetched_by_rsync_unless_an_operator_allows_it(listener, tmp_path):
+def test_rsync_url_is_refused_unless_the_settings_allow_it(listener, tmp_path):
     with pytest.raises(BadSource, match="RSYNC_SOURCES"):
         fetching.fetch(url_of(listener), tmp_path, Rules(any_private=True))
     assert not was_called(listener)
 
 
 @pytest.mark.needs("rsync")
-def test_rsync_does_not_reach_this_servers_own_network(listener, tmp_path):
+def test_rsync_url_in_the_network_of_the_server_is_refused(listener, tmp_path):
     with pytest.raises(BadSource, match="own network"):
         fetching.fetch(url_of(listener), tmp_path, Rules(any_rsync=True))
     assert not was_called(listener)
 
 
 @pytest.mark.parametrize("version", ["3.2.7  protocol version 31", "nonsense"])
-def test_an_rsync_with_known_vulnerabilities_is_not_run(listener, tmp_path, monkeypatch, version):
+def test_rsync_version_with_known_vulnerabilities_is_not_run(
+    listener, tmp_path, monkeypatch, version
+):
     program = tmp_path / "bin" / "rsync"
     program.parent.mkdir()
     program.write_text(f"#!/bin/sh\necho 'rsync  version {version}'\n")
@@ -289,7 +293,7 @@ def test_an_rsync_with_known_vulnerabilities_is_not_run(listener, tmp_path, monk
         ("0.0.0.0", "https://science.example.org/", False),
     ],
 )
-def test_serve_warns_of_plain_http_beyond_this_computer(address, url, warns):
+def test_serve_warns_of_plain_http_on_an_address_other_than_localhost(address, url, warns):
     warning = plain_http_warning(address, url)
     assert bool(warning) is warns
     assert not warns or "Hint: " in warning

@@ -104,13 +104,13 @@ def test_trickle_of_another_accounts_result_locks_nothing(victim):
         assert not result_is_locked(victim)
 
 
-def test_id_of_another_accounts_host_does_not_lock_it(victim):
+def test_host_id_of_another_account_does_not_lock_the_host(victim):
     with transaction.atomic():
         attack(victim, hostid=victim.hostid)
         assert not host_is_locked(victim)
 
 
-def test_own_host_and_own_workunit_are_locked(victim):
+def test_own_host_workunit_and_result_are_locked(victim):
     """The tests above would detect locks, because this test does."""
     with transaction.atomic():
         report = messages.ReportedResult(name=victim.result.name, state=5)

@@ -17,14 +17,14 @@ def record(name: str = "project", event: str = "event", **extra: object) -> logg
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "a\x1b[2Jb", "a\u2028b", "a\x85b"])
-def test_text_stays_on_its_line(text):
+def test_log_record_with_control_characters_stays_on_one_line(text):
     for line in (Columns().format(record(upload=text)), Columns().format(record(event=text))):
         assert len(line.splitlines()) == 1
         assert line.replace("\\", "").isprintable()
 
 
 @pytest.mark.parametrize("form", [Columns(), JsonLines()])
-def test_suspicious_request_leaves_no_traceback(form):
+def test_suspicious_request_is_logged_without_a_traceback(form):
     suspicious, fault = record("django.security.DisallowedHost"), record("scheduler.boinc")
     info = (DisallowedHost, DisallowedHost("x"), None)
     suspicious.exc_info = fault.exc_info = info

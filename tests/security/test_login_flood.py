@@ -21,7 +21,7 @@ DIGEST = accounts.password_digest(email=EMAIL, password=PASSWORD)
 
 @pytest.mark.lengthy
 @pytest.mark.django_db(transaction=True)
-def test_64_log_ins_at_once_leave_rpcs_answered(settings) -> None:
+def test_scheduler_rpcs_are_answered_during_64_concurrent_log_ins(settings) -> None:
     # The stored hash is scrypt's: the server checks it as it does in production.
     settings.PASSWORD_HASHERS = ["project.hashers.ScryptPasswordHasher"]
     key = accounts.create_account(

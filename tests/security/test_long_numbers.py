@@ -21,18 +21,18 @@ SUPERSCRIPT = "\u00b2"
 @pytest.mark.parametrize(
     "query", [f"cmd=workunit_files&wu_id={LONG}", f"cmd=batch_files&batch_id={LONG}"]
 )
-def test_long_number_of_an_output_is_refused(client, query):
+def test_output_request_with_a_long_number_returns_404(client, query):
     answer = client.get(f"/get_output.php?{query}")
     assert answer.status_code == 404
     assert b"is not a number" in answer.content
 
 
-def test_long_search_term_is_no_number():
+def test_long_search_term_is_not_treated_as_a_number():
     assert not is_bigint("0" * 30 + LONG)
 
 
 @pytest.mark.parametrize("bits", [LONG, SUPERSCRIPT])
-def test_client_refuses_key_whose_size_is_no_number(bits):
+def test_client_refuses_a_public_key_with_an_invalid_size(bits):
     key = f"{bits}\n00ff\n.\n"
     with pytest.raises(BadKeyError, match="begins with its size"):
         read_public_key(key)
@@ -51,18 +51,18 @@ def partial_answer(content_range: str):
 
 
 @pytest.mark.parametrize("first", [LONG, SUPERSCRIPT])
-def test_client_reads_no_start_of_a_part_from_a_bad_range(first):
+def test_client_ignores_an_invalid_start_in_content_range(first):
     with partial_answer(f"bytes {first}-3/4") as stream:
         assert stream.start == -1
 
 
-def test_client_reads_the_start_of_a_part():
+def test_client_reads_the_start_from_content_range():
     with partial_answer("bytes 1-3/4") as stream:
         assert stream.start == 1
 
 
 @pytest.mark.parametrize("length", [LONG, SUPERSCRIPT])
-def test_unreadable_length_of_a_fetched_program_is_passed_over(tmp_path, length):
+def test_invalid_content_length_of_a_fetched_program_is_ignored(tmp_path, length):
     def answer(handler):
         handler.send_response(200)
         handler.send_header("Content-Length", length)

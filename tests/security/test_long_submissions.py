@@ -21,7 +21,7 @@ def send():
 
 
 @pytest.mark.django_db
-def test_more_than_a_few_waiting_requests_are_refused_at_once(monkeypatch):
+def test_long_request_is_refused_immediately_when_the_queue_is_full(monkeypatch):
     monkeypatch.setattr(handler, "_LONG_TIMEOUT_SECONDS", 1.0)
     with handler._long_lock:  # another long request is being read
         waiting = [threading.Thread(target=send) for _ in range(handler.MAX_LONG_REQUESTS)]
@@ -62,7 +62,7 @@ def post(body, content_type, length):
 @pytest.mark.parametrize(
     "content_type", ["application/x-www-form-urlencoded", "multipart/form-data; boundary=x"]
 )
-def test_request_that_comes_slowly_keeps_no_other_waiting(monkeypatch, content_type):
+def test_slow_request_does_not_block_other_requests(monkeypatch, content_type):
     monkeypatch.setattr(handler, "_LONG_TIMEOUT_SECONDS", 0.5)
     body = Dripping()
     slow = post(body, content_type, 2 << 20)
@@ -76,7 +76,7 @@ def test_request_that_comes_slowly_keeps_no_other_waiting(monkeypatch, content_t
         thread.join()
 
 
-def test_form_far_longer_than_a_request_is_refused_unread(settings):
+def test_form_of_twice_the_request_limit_is_refused_without_reading_it(settings):
     body = Dripping()
     length = 2 * settings.PROJECT.max_request_bytes
     request = post(body, "multipart/form-data; boundary=x", length)

@@ -48,7 +48,7 @@ def mode(path):
     return stat.S_IMODE(path.stat().st_mode)
 
 
-def test_new_files_are_closed_to_other_users_under_any_umask(tmp_path):
+def test_new_files_are_inaccessible_to_other_users_despite_umask_0(tmp_path):
     modes = modes_of_new_files(tmp_path / "var", umask=0)
     assert len(modes) > 5
     assert {name: oct(found) for name, found in modes.items() if found & 0o027} == {}
@@ -61,7 +61,7 @@ def test_a_stricter_umask_is_kept(tmp_path):
     assert {name: oct(found) for name, found in modes.items() if found & 0o077} == {}
 
 
-def test_files_can_be_opened_to_a_proxy_of_another_user_but_not_the_keys(tmp_path):
+def test_file_umask_setting_can_open_uploads_but_not_keys_to_other_users(tmp_path):
     modes = modes_of_new_files(tmp_path / "var", FILE_UMASK="0022")
     assert modes["var/upload/0a/file"] == 0o644
     assert modes["var/keys"] == 0o700
@@ -69,13 +69,13 @@ def test_files_can_be_opened_to_a_proxy_of_another_user_but_not_the_keys(tmp_pat
 
 
 @pytest.mark.parametrize("value", ["27", "0127", "0777", "0x17", "0o27", "0089"])
-def test_a_umask_that_locks_the_owner_out_is_refused(monkeypatch, value):
+def test_invalid_file_umask_setting_is_refused(monkeypatch, value):
     monkeypatch.setenv("FILE_UMASK", value)
     with pytest.raises(env.BadSetting, match="a umask that starts with 0"):
         env.umask("FILE_UMASK", 0o027)
 
 
-def test_existing_files_are_corrected_and_named(tmp_path):
+def test_modes_of_existing_files_are_corrected_and_their_paths_returned(tmp_path):
     var = tmp_path / "var"
     keys = var / "keys"
     for folder in (keys, keys / "old", var / "upload", var / "results"):

@@ -60,7 +60,7 @@ def work(inputs: list[str], outputs: list[str], **changes: object) -> NewWorkuni
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("side", ["input", "output"])
-def test_name_that_clients_refuse_is_refused_at_submission(name: str, side: str) -> None:
+def test_file_name_that_clients_refuse_is_refused_at_submission(name: str, side: str) -> None:
     assert name_fault(name)
     given_names = ([name], ["out"]) if side == "input" else (["in"], [name])
     [fault] = faults(work(*given_names))
@@ -69,7 +69,7 @@ def test_name_that_clients_refuse_is_refused_at_submission(name: str, side: str)
 
 
 @pytest.mark.parametrize("name", USUAL)
-def test_usual_name_is_accepted(name: str) -> None:
+def test_usual_file_name_is_accepted(name: str) -> None:
     assert faults(work([name], ["the result"])) == []
     assert faults(work(["the table"], [name])) == []
     packaging.unpack({"run": b"x", name: b"y"}, main_program="run")
@@ -79,7 +79,7 @@ def test_usual_name_is_accepted(name: str) -> None:
     ("one", "other"),
     [("Out", "out"), ("stra\u00dfe", "STRASSE"), ("\u00e9", "e\u0301"), ("a", "a/b"), ("A/b", "a")],
 )
-def test_names_that_are_the_same_on_some_disks_are_refused(one: str, other: str) -> None:
+def test_file_names_that_conflict_on_some_file_systems_are_refused(one: str, other: str) -> None:
     for workunit in (work([one], [other]), work([one, other], ["r"]), work([], [one, other])):
         [fault] = faults(workunit)
         assert "cannot be in one folder on every computer" in fault
@@ -88,7 +88,7 @@ def test_names_that_are_the_same_on_some_disks_are_refused(one: str, other: str)
 
 
 @pytest.mark.parametrize("name", ["boinc", "boinc_7", "BOINC_x", "con.7", "Nul.a.b"])
-def test_workunit_whose_outputs_clients_would_refuse_is_refused(name: str) -> None:
+def test_workunit_name_that_gives_outputs_a_refused_name_is_refused(name: str) -> None:
     [fault] = faults(replace(PLAIN, name=name))
     assert "not a name for a workunit" in fault
 
@@ -96,7 +96,7 @@ def test_workunit_whose_outputs_clients_would_refuse_is_refused(name: str) -> No
 @pytest.mark.parametrize(
     "name", ["con", "wu.part", "boincx", "init_data.xml", "range_7", "a.unzipped"]
 )
-def test_workunit_whose_outputs_clients_take_is_accepted(name: str) -> None:
+def test_workunit_name_that_gives_outputs_an_accepted_name_is_accepted(name: str) -> None:
     assert faults(replace(PLAIN, name=name)) == []
 
 
@@ -107,7 +107,7 @@ def test_workunit_whose_outputs_clients_take_is_accepted(name: str) -> None:
 )
 @example(inputs=["in"], outputs=["out"], name="con.1")
 @example(inputs=["a/b"], outputs=["A"], name=None)
-def test_the_client_accepts_names_that_the_server_accepts(
+def test_client_accepts_workunit_file_names_that_the_server_accepts(
     inputs: list[str], outputs: list[str], name: str | None
 ) -> None:
     workunit = work(inputs, outputs, name=name)
@@ -124,7 +124,7 @@ def test_the_client_accepts_names_that_the_server_accepts(
 
 @given(names=st.lists(NAMES, min_size=1, max_size=4, unique=True))
 @example(names=["x", "a.part"])
-def test_the_client_accepts_names_that_the_server_publishes(names: list[str]) -> None:
+def test_client_accepts_app_version_file_names_that_the_server_accepts(names: list[str]) -> None:
     try:
         package = packaging.unpack(dict.fromkeys(names, b"x"), main_program=names[0])
     except BadPackage:
@@ -141,7 +141,7 @@ def test_the_client_accepts_names_that_the_server_publishes(names: list[str]) ->
 @example(hint="boinc_data.txt")
 @example(hint="x.part")
 @example(hint="con.tar.gz")
-def test_physical_names_that_the_server_makes_are_accepted(hint: str) -> None:
+def test_client_accepts_physical_names_generated_by_the_server(hint: str) -> None:
     made = physical_name(hint, SHA256, 1295)
     assert name_fault(made) == ""
     assert SHA256[:16] in made
@@ -151,7 +151,7 @@ def test_physical_names_that_the_server_makes_are_accepted(hint: str) -> None:
 @example(name="boinc")
 @example(name="boinc_zip")
 @example(name="con.x")
-def test_generated_workunit_names_are_accepted(name: str) -> None:
+def test_client_accepts_output_names_of_generated_workunit_names(name: str) -> None:
     app = name.lstrip(".+=-").replace("..", "")
     if not new_workunits.NAME_PATTERN.fullmatch(app) or ".." in app:
         return
@@ -165,19 +165,19 @@ def test_generated_workunit_names_are_accepted(name: str) -> None:
     "files", [{"run": b"", "data.part": b""}, {"run": b"", "Data": b"", "data": b""},
               {"run": b"", ".config": b""}, {"run": b"", "boinc_app": b""}],
 )  # fmt: skip
-def test_version_whose_files_clients_refuse_is_not_published(files: dict[str, bytes]) -> None:
+def test_version_with_file_names_that_clients_refuse_is_refused(files: dict[str, bytes]) -> None:
     with pytest.raises(BadPackage, match="Hint: rename the file"):
         packaging.unpack(files, main_program="run")
 
 
-def test_main_program_may_have_any_name_because_clients_see_another() -> None:
+def test_main_program_with_a_name_that_clients_refuse_is_accepted() -> None:
     package = packaging.unpack({"boinc_app": b""}, main_program="boinc_app")
     assert package.files[0].open_name == ""
     assert not name_fault(physical_name("boinc_app", SHA256, 1))
 
 
 @pytest.mark.parametrize(("logical", "ok"), [("stderr.txt", False), ("model", True)])
-def test_logical_names_of_a_description_are_checked(logical: str, ok: bool) -> None:
+def test_logical_names_in_version_xml_are_checked(logical: str, ok: bool) -> None:
     text = (
         "<version><file><physical_name>run</physical_name><main_program/></file><file>"
         f"<physical_name>m</physical_name><logical_name>{logical}</logical_name></file></version>"

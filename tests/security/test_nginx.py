@@ -104,7 +104,7 @@ def put(token=None, *, length=LENGTH, sha256="0" * 64, framing="length"):
 @pytest.mark.parametrize(
     ("who", "status"), [(None, 401), ("unknown", 401), ("reads", 403), ("stranger", 403)]
 )
-def test_a_large_body_is_refused_before_it_is_read(front, tokens, who, status, framing):
+def test_unauthorized_large_body_is_refused_before_it_is_read(front, tokens, who, status, framing):
     """The test sends no part of the body, so nginx cannot have waited for it."""
     token = tokens.get(who, "mh_unknown") if who else None
     answered, headers, body = exchange(front, put(token, framing=framing))
@@ -130,7 +130,7 @@ def http2(front):
 
 
 @pytest.mark.usefixtures("http2")
-def test_a_body_of_http_2_without_a_length_is_refused_before_it_is_read(front):
+def test_unauthorized_http2_body_without_a_length_is_refused_before_it_is_read(front):
     """HTTP/2 has no chunked encoding: a body without a length ends with the stream."""
     url = f"{front.url}api/v1/files/{'0' * 64}"
     words = ["curl", "-skiN", "--http2", "--max-time", "10", "-T", "-", url]
@@ -143,7 +143,7 @@ def test_a_body_of_http_2_without_a_length_is_refused_before_it_is_read(front):
     assert status == [b"HTTP/2", b"401"]
 
 
-def test_a_submitter_sends_a_large_body(front, tokens):
+def test_submitter_can_upload_a_large_body(front, tokens):
     content = os.urandom(3_000_000)
     sha256 = hashlib.sha256(content).hexdigest()
     head = put(tokens["may"], length=len(content), sha256=sha256)
@@ -159,21 +159,21 @@ def test_a_submitter_sends_a_large_body(front, tokens):
         "GET /api/v1/",
     ],
 )
-def test_no_other_address_accepts_a_large_body_without_authentication(front, request_line):
+def test_other_api_urls_do_not_buffer_a_large_unauthenticated_body(front, request_line):
     status, _, _ = exchange(front, f"{request_line} HTTP/1.1\r\nContent-Length: {LENGTH}\r\n")
     assert status in {200, 401, 403, 404, 405}
     assert spooled(front) == 0
 
 
 @pytest.mark.usefixtures("tokens")
-def test_small_bodies_and_public_pages_need_no_token(front):
+def test_token_creation_and_public_pages_need_no_token(front):
     body = b'{"email": "may@example.org", "password": "a long password", "name": "x", "scopes": ["read"]}'
     head = f"POST /api/v1/tokens HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
     assert exchange(front, head, body)[0] == 201
     assert exchange(front, "GET /api/v1/ HTTP/1.1\r\n")[0] == 200
 
 
-def test_requests_of_one_address_are_limited_with_503_beyond_those_of_a_campus(front):
+def test_excess_requests_from_one_address_get_503_after_the_first_500(front):
     """BOINC's client treats 4xx as a permanent error; a campus sends 500 requests at once."""
     requests = 900
     request = b"GET /robots.txt HTTP/1.1\r\nHost: 127.0.0.1\r\n"
@@ -196,14 +196,14 @@ def test_requests_of_one_address_are_limited_with_503_beyond_those_of_a_campus(f
 
 
 @pytest.mark.parametrize("path", ["/upload/file_upload_handler", "/cgi/scheduler"])
-def test_bodies_beyond_the_limit_are_answered_503(front, path):
+def test_upload_or_rpc_body_over_the_size_limit_returns_503(front, path):
     """After a 4xx a client gives the upload up, or retries for 90 days."""
     head = f"POST {path} HTTP/1.1\r\nContent-Length: {1026 << 20}\r\n"
     assert exchange(front, head)[0] == 503
     assert spooled(front) == 0
 
 
-def test_the_upload_limit_of_nginx_is_that_of_the_project():
+def test_nginx_upload_limit_matches_the_project_output_limit():
     from scheduler.config import ProjectConfig
 
     text = (ROOT / "deploy/nginx/manyhands.conf").read_text()
@@ -228,7 +228,7 @@ def test_the_upload_limit_of_nginx_is_that_of_the_project():
         "/var/keys/secret_key",
     ],
 )
-def test_only_downloads_are_served(front, path):
+def test_files_outside_the_download_folder_links_and_hidden_files_are_not_served(front, path):
     var = front.project.folder / "var"
     (var / "results").mkdir(exist_ok=True)
     (var / "download").mkdir(exist_ok=True)
@@ -244,7 +244,7 @@ def test_only_downloads_are_served(front, path):
     assert b"SECRET" not in body
 
 
-def test_secrets_are_in_no_log(front):
+def test_nginx_logs_contain_no_emails_or_password_hashes(front):
     lookup = f"/lookup_account.php?email_addr=secret%40example.org&passwd_hash={HASH}"
     exchange(front, f"GET {lookup} HTTP/1.1\r\nReferer: https://x/?passwd_hash={HASH}\r\n")
     front.project.children.stop("serve", within=60)
@@ -260,13 +260,13 @@ def test_secrets_are_in_no_log(front):
     assert "secret@" not in text
 
 
-def test_browsers_get_strict_transport_security(front):
+def test_responses_have_strict_transport_security_and_no_nginx_version(front):
     _, headers, _ = exchange(front, "GET / HTTP/1.1\r\n")
     assert "strict-transport-security: max-age=31536000" in headers
     assert re.search(r"^server: nginx\r?$", headers, re.MULTILINE), "no version"
 
 
-def test_plain_http_is_redirected_with_its_method(front):
+def test_plain_http_request_is_redirected_to_https_with_308(front):
     for request in ("GET /a?b=c", "POST /cgi/scheduler", "PUT /api/v1/files/x"):
         head = f"{request} HTTP/1.1\r\nContent-Length: 5\r\n"
         status, headers, _ = exchange(front, head, b"12345", tls=False)
@@ -277,7 +277,7 @@ def test_plain_http_is_redirected_with_its_method(front):
     assert exchange(front, head, tls=False)[0] == 308, "whatever the size"
 
 
-def test_a_visitors_own_forwarding_headers_are_dropped(front):
+def test_forwarding_headers_sent_by_a_client_are_dropped(front):
     """A host is recorded with the address from which nginx got the request."""
     said = front.project.manage(
         "create_account", "v@example.org", "--password", "a long password", "--json"
@@ -299,7 +299,7 @@ def test_a_visitors_own_forwarding_headers_are_dropped(front):
     assert front.project.sql("SELECT last_ip_addr FROM host") == [{"last_ip_addr": "127.0.0.1"}]
 
 
-def test_the_shipped_configuration_runs(front):
+def test_shipped_nginx_configuration_runs(front):
     show(front, "nginx with the shipped files")
     version = subprocess.run([fronts.nginx(), "-v"], capture_output=True, text=True, check=True)
     assert "nginx" in version.stderr

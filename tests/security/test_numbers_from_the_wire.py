@@ -34,7 +34,7 @@ def submit_one(app) -> None:
 
 
 @pytest.mark.parametrize("p_fpops", WORST_SPEEDS)
-def test_speed_of_one_host_does_not_stop_submissions(p_fpops):
+def test_extreme_speed_of_one_host_does_not_stop_submissions(p_fpops):
     app = an_app()
     attach("good@example.org", p_fpops=1e9, p_ncpus=4)
     attach("bad@example.org", p_fpops=p_fpops, p_ncpus=2**31 - 1)
@@ -46,7 +46,7 @@ def test_speed_of_one_host_does_not_stop_submissions(p_fpops):
     ("state", "stored"),
     [(-1, 0), (7, 7), (8, 7), (100, 7), (70_000, 7), (-70_000, 0), (2**31 - 1, 7), (-(2**31), 0)],
 )
-def test_state_of_a_report_is_one_of_the_clients_eight(state, stored):
+def test_reported_client_state_is_clamped_to_0_through_7(state, stored):
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
@@ -57,7 +57,7 @@ def test_state_of_a_report_is_one_of_the_clients_eight(state, stored):
 
 
 @pytest.mark.parametrize("state", [-1, 8])
-def test_the_database_takes_no_state_that_no_client_has(state):
+def test_database_refuses_a_client_state_outside_0_through_7(state):
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
@@ -66,7 +66,7 @@ def test_the_database_takes_no_state_that_no_client_has(state):
         Result.objects.filter(name=name).update(client_state=state)
 
 
-def test_stored_states_are_moved_into_the_range_before_the_database_checks_it():
+def test_migration_clamps_client_states_before_it_adds_the_constraint():
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
@@ -86,13 +86,13 @@ def test_stored_states_are_moved_into_the_range_before_the_database_checks_it():
 
 
 @pytest.mark.parametrize("field", ["core_client_major_version", "core_client_release"])
-def test_version_of_a_client_does_not_overflow(field):
+def test_extreme_client_version_does_not_overflow(field):
     client = a_client()
     client.ask(**{field: 2**31 - 1})
     assert Host.objects.get().client_version < 2**31
 
 
-def test_sizes_of_a_report_are_kept_within_their_range():
+def test_reported_disk_and_swap_sizes_are_clamped():
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
@@ -102,7 +102,7 @@ def test_sizes_of_a_report_are_kept_within_their_range():
     assert (result.peak_disk_bytes, result.peak_swap_bytes) == (1e18, 0)
 
 
-def test_denied_hosts_and_outliers_do_not_change_the_speed_of_the_project():
+def test_denied_hosts_and_outliers_do_not_change_the_project_speed():
     app = an_app()
     for number in range(5):
         attach(f"good{number}@example.org", p_fpops=2e9, p_ncpus=1)

@@ -106,7 +106,7 @@ NEW = ("--create-app", "--kind", "script")
         ("http://lab.example/", "false", "False"),
     ],
 )
-def test_an_https_project_signs_by_itself_only_with_online_signing(
+def test_https_project_signs_on_the_server_only_with_online_signing(
     tmp_path, master_url: str, said: str, expected: str
 ) -> None:
     program = "from project import settings; print(settings.PROJECT.online_signing)"
@@ -127,7 +127,7 @@ def test_an_https_project_signs_by_itself_only_with_online_signing(
     assert done.stdout.strip() == expected, done.stderr
 
 
-def test_a_missing_signature_is_an_error_and_nothing_is_signed(offline, script) -> None:
+def test_publishing_without_signatures_is_refused_and_signs_nothing(offline, script) -> None:
     with pytest.raises(CommandError, match=r"No signature .* sum_launcher, sum\.tar\.gz.* Hint: "):
         run("publish_app", "sum", "1.00", script, *NEW)
     assert not AppVersion.objects.exists()
@@ -135,7 +135,7 @@ def test_a_missing_signature_is_an_error_and_nothing_is_signed(offline, script) 
         signing.sign(b"anything")
 
 
-def test_even_a_private_key_that_is_here_is_not_used(settings, script) -> None:
+def test_private_key_on_the_server_is_not_used_if_online_signing_is_off(settings, script) -> None:
     settings.PROJECT = replace(settings.PROJECT, online_signing=False)
     assert signing.private_code_sign_key_is_here()
     with pytest.raises(CommandError, match="No signature was given"):
@@ -144,7 +144,9 @@ def test_even_a_private_key_that_is_here_is_not_used(settings, script) -> None:
         run("rotate_key", "code-sign")
 
 
-def test_a_public_project_makes_no_key_and_does_not_serve_without_one(settings, tmp_path) -> None:
+def test_public_project_creates_no_code_sign_key_and_refuses_to_serve_without_it(
+    settings, tmp_path
+) -> None:
     settings.KEYS_DIR = tmp_path / "none"
     settings.PROJECT = replace(
         settings.PROJECT, online_signing=False, master_url="https://volunteers.example/"
@@ -156,7 +158,7 @@ def test_a_public_project_makes_no_key_and_does_not_serve_without_one(settings, 
         serve.check_keys()
 
 
-def test_a_version_can_be_prepared_before_there_is_a_key(settings, script, tmp_path) -> None:
+def test_version_can_be_prepared_without_a_code_sign_key(settings, script, tmp_path) -> None:
     settings.KEYS_DIR = tmp_path / "none"
     settings.PROJECT = replace(settings.PROJECT, online_signing=False)
     signing.ensure_keys()
@@ -165,7 +167,7 @@ def test_a_version_can_be_prepared_before_there_is_a_key(settings, script, tmp_p
     )
 
 
-def test_a_package_cannot_contain_the_tools_manifest(script, tmp_path) -> None:
+def test_package_with_a_file_named_to_sign_json_is_refused(script, tmp_path) -> None:
     native = tmp_path / "native"
     native.mkdir()
     (native / "sieve").write_bytes(b"#!/bin/sh\n")
@@ -187,7 +189,7 @@ def test_serve_warns_of_a_private_key_in_a_public_project(settings, capsys, offl
 # From the shell, the API and the SDK
 
 
-def test_a_script_is_prepared_signed_published_and_sent(offline, script, tmp_path) -> None:
+def test_script_app_is_prepared_signed_offline_and_published(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
     said = run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     assert "sum.tar.gz, sum_launcher" in said
@@ -205,7 +207,7 @@ def test_a_script_is_prepared_signed_published_and_sent(offline, script, tmp_pat
     assert "file_signed" not in events
 
 
-def test_a_signature_over_anything_else_is_refused(offline, script, tmp_path) -> None:
+def test_signature_of_other_content_or_by_another_key_is_refused(offline, script, tmp_path) -> None:
     folder, other = tmp_path / "to sign", tmp_path / "other"
     run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     sign(offline, folder)
@@ -220,7 +222,7 @@ def test_a_signature_over_anything_else_is_refused(offline, script, tmp_path) ->
     assert not AppVersion.objects.exists()
 
 
-def test_a_native_program_takes_the_sig_files_beside_it(offline, tmp_path) -> None:
+def test_native_program_is_published_with_the_sig_files_in_its_folder(offline, tmp_path) -> None:
     program = tmp_path / "sieve"
     program.write_bytes(b"\x7fELF program")
     folder = tmp_path / "to sign"
@@ -232,7 +234,7 @@ def test_a_native_program_takes_the_sig_files_beside_it(offline, tmp_path) -> No
     assert "Published sieve 1.00" in run(*new, folder, "--create-app")
 
 
-def test_the_api_takes_signatures(offline, staff, tmp_path) -> None:
+def test_api_publishes_only_with_valid_signatures(offline, staff, tmp_path) -> None:
     app = an_app()
     answer = send(staff, ("run.sh", RUN))
     assert answer.status_code == 422
@@ -249,7 +251,7 @@ def test_the_api_takes_signatures(offline, staff, tmp_path) -> None:
     assert (wrong.status_code, wrong.json()["code"]) == (422, "bad_signature")
 
 
-def test_a_version_signed_here_is_recorded(script) -> None:
+def test_signing_on_the_server_is_recorded_in_the_audit_log(script) -> None:
     run("publish_app", "sum", "1.00", script, *NEW)
     assert AuditEntry.objects.filter(event="file_signed", subject="sum_launcher").exists()
     entry = AuditEntry.objects.filter(event="version_published").first()
@@ -260,7 +262,7 @@ def test_a_version_signed_here_is_recorded(script) -> None:
 # The tool on the other machine
 
 
-def test_the_tool_shows_the_files_and_waits_for_confirmation(offline, script, tmp_path) -> None:
+def test_signing_tool_shows_the_files_and_requires_confirmation(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
     run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     said = signer("sign", folder, "--key", offline / "code_sign_private", answer="\n", code=1)
@@ -286,7 +288,7 @@ def a_folder(folder: Path, content: bytes, name: str = "table") -> Path:
     return folder
 
 
-def test_the_tool_never_signs_a_content_like_a_key(offline, tmp_path) -> None:
+def test_signing_tool_refuses_key_shaped_contents(offline, tmp_path) -> None:
     for number, content in enumerate(KEY_SHAPED.values()):
         folder = a_folder(tmp_path / str(number), content)
         said = signer("sign", folder, "--key", offline / "code_sign_private", "--yes", code=1)
@@ -294,7 +296,7 @@ def test_the_tool_never_signs_a_content_like_a_key(offline, tmp_path) -> None:
         assert not (folder / "table.sig").exists()
 
 
-def test_the_tool_compares_the_files_with_the_manifest(offline, tmp_path) -> None:
+def test_signing_tool_refuses_files_changed_or_outside_the_folder(offline, tmp_path) -> None:
     folder = a_folder(tmp_path / "changed", b"#!/bin/sh\n")
     (folder / "table").write_bytes(b"#!/bin/sh\nrm -rf ~\n")
     key = ("--key", offline / "code_sign_private", "--yes")
@@ -314,7 +316,7 @@ def test_the_tool_compares_the_files_with_the_manifest(offline, tmp_path) -> Non
     ).map(b"".join)
     | st.binary(max_size=40)
 )
-def test_the_tool_and_the_server_have_the_same_rule_for_contents_like_keys(content: bytes) -> None:
+def test_signing_tool_and_server_detect_the_same_key_shaped_contents(content: bytes) -> None:
     assert tool().looks_like_key(content) == looks_like_key(content)
 
 
@@ -329,7 +331,7 @@ def tool():
     return sys.modules["sign_tool"]
 
 
-def test_the_private_key_is_for_its_owner_only_and_never_overwritten(tmp_path) -> None:
+def test_private_key_is_readable_by_its_owner_only_and_never_overwritten(tmp_path) -> None:
     machine = tmp_path / "machine"
     signer("new-key", machine)
     assert (machine / "code_sign_private").stat().st_mode & 0o777 == 0o600
@@ -341,7 +343,7 @@ def test_the_private_key_is_for_its_owner_only_and_never_overwritten(tmp_path) -
 # BOINC's own tool
 
 
-def test_signatures_of_boincs_crypt_prog_are_accepted(settings, tmp_path) -> None:
+def test_signatures_made_by_boinc_crypt_prog_are_accepted(settings, tmp_path) -> None:
     settings.KEYS_DIR = tmp_path / "keys"
     settings.PROJECT = replace(settings.PROJECT, online_signing=False)
     signing.ensure_keys()
@@ -351,7 +353,7 @@ def test_signatures_of_boincs_crypt_prog_are_accepted(settings, tmp_path) -> Non
     assert "Published sieve 1.00" in run(*new, "--signatures", signature)
 
 
-def test_our_tool_signs_as_crypt_prog_does_with_its_key(tmp_path) -> None:
+def test_signing_tool_makes_the_same_signature_as_crypt_prog(tmp_path) -> None:
     content = (GOLDEN / "crypt_prog_program").read_bytes()
     folder = a_folder(tmp_path / "to sign", content, "program")
     signer("sign", folder, "--key", GOLDEN / "crypt_prog_private.txt", "--yes")
@@ -362,7 +364,7 @@ def test_our_tool_signs_as_crypt_prog_does_with_its_key(tmp_path) -> None:
 # New keys, and stolen keys
 
 
-def test_a_rotation_is_signed_on_the_other_machine(offline, script, tmp_path) -> None:
+def test_key_rotation_can_be_signed_on_another_machine(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
     run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     sign(offline, folder)
@@ -408,7 +410,7 @@ def test_a_rotation_signature_by_another_key_is_refused(offline, tmp_path) -> No
     assert signing.code_sign_key_text() == before
 
 
-def test_revoking_deletes_the_old_key_and_republishes(settings, script, tmp_path) -> None:
+def test_revoking_the_key_deletes_it_and_republishes_versions(settings, script, tmp_path) -> None:
     settings.KEYS_DIR = tmp_path / "keys"
     signing.ensure_keys()
     run("publish_app", "sum", "1.00", script, *NEW)
@@ -435,7 +437,7 @@ def test_revoking_deletes_the_old_key_and_republishes(settings, script, tmp_path
     assert AuditEntry.objects.filter(event="key_revoked", subject="code signing key").exists()
 
 
-def test_revoking_with_the_key_on_another_machine(offline, script, tmp_path) -> None:
+def test_key_revocation_can_be_signed_on_another_machine(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
     run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
     sign(offline, folder)
@@ -455,7 +457,9 @@ def test_revoking_with_the_key_on_another_machine(offline, script, tmp_path) -> 
     assert signing.rotation_signature(old) is not None
 
 
-def test_a_published_file_that_was_changed_is_not_signed(script, settings, tmp_path) -> None:
+def test_key_rotation_is_refused_if_a_published_file_was_changed(
+    script, settings, tmp_path
+) -> None:
     settings.KEYS_DIR = tmp_path / "keys"
     signing.ensure_keys()
     run("publish_app", "sum", "1.00", script, *NEW)
@@ -472,7 +476,7 @@ def test_a_published_file_that_was_changed_is_not_signed(script, settings, tmp_p
     assert signing.code_sign_key_text() == before
 
 
-def test_grants_of_a_revoked_key_get_a_retry_and_no_permanent_error() -> None:
+def test_upload_with_a_grant_of_a_revoked_key_gets_a_transient_error() -> None:
     upload = test_upload.request_for()
     assert "are revoked" in run("rotate_key", "upload-grant", "--revoke")
     assert signing.check_upload_grant(upload.name, upload.max_nbytes, upload.grant) is (
@@ -509,7 +513,7 @@ def test_versions_with_an_old_launcher_are_listed_and_republished(
     assert run("republish_apps") == "There is nothing to publish again."
 
 
-def test_republishing_with_the_key_on_another_machine(offline, script, tmp_path) -> None:
+def test_republishing_can_be_signed_on_another_machine(offline, script, tmp_path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     run("publish_app", "sum", "1.00", script, *NEW, "--prepare", first)
     sign(offline, first)
@@ -521,7 +525,7 @@ def test_republishing_with_the_key_on_another_machine(offline, script, tmp_path)
     assert "Published sum 1.01" in run("republish_apps", "--all", "--signatures", second)
 
 
-def test_a_native_version_is_republished_with_its_names_and_facts() -> None:
+def test_republished_native_version_keeps_file_names_and_requirements() -> None:
     app_versions.publish(
         app="sieve",
         version_num=7,
@@ -539,7 +543,7 @@ def test_a_native_version_is_republished_with_its_names_and_facts() -> None:
     assert [(row.open_name, row.main_program) for row in rows] == [("", True), ("table", False)]
 
 
-def test_files_of_the_same_name_are_republished_apart(offline, tmp_path) -> None:
+def test_files_with_the_same_base_name_are_republished_separately(offline, tmp_path) -> None:
     native = tmp_path / "native"
     for name in ("a/table", "b/table"):
         (native / name).parent.mkdir(parents=True)
@@ -558,7 +562,7 @@ def test_files_of_the_same_name_are_republished_apart(offline, tmp_path) -> None
     assert list(opened) == ["", "a/table", "b/table"]
 
 
-def test_rotating_without_revoking_leaves_the_versions(settings, script, tmp_path) -> None:
+def test_key_rotation_without_revoking_republishes_no_versions(settings, script, tmp_path) -> None:
     settings.KEYS_DIR = tmp_path / "keys"
     signing.ensure_keys()
     run("publish_app", "sum", "1.00", script, *NEW)

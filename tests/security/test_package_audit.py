@@ -60,17 +60,17 @@ def reached(audit, monkeypatch, tmp_path):
     return reached
 
 
-def test_a_known_vulnerability_is_a_failure(reached, capsys):
+def test_known_vulnerability_fails_the_audit(reached, capsys):
     assert reached(VULNERABLE, code=1) == 1
     assert "wave 1.0: PYSEC-2026-1, fixed in 1.1" in capsys.readouterr().out
 
 
-def test_without_a_vulnerability_it_passes(reached, capsys):
+def test_audit_passes_without_known_vulnerabilities(reached, capsys):
     assert reached({"dependencies": VULNERABLE["dependencies"][1:]}) == 0
     assert "No known vulnerability in 1 pinned packages." in capsys.readouterr().out
 
 
-def test_a_database_that_fails_midway_is_not_a_failure(reached, capsys):
+def test_audit_does_not_fail_if_pip_audit_does_not_finish(reached, capsys):
     assert reached(None, code=1, error="ERROR: the service is away\n") == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "Not audited. pip-audit did not finish: ERROR: the service is away."
@@ -78,7 +78,9 @@ def test_a_database_that_fails_midway_is_not_a_failure(reached, capsys):
     assert "django==" in said[2]
 
 
-def test_an_unreachable_database_is_detected_quickly(audit, monkeypatch, capsys):
+def test_unreachable_vulnerability_database_is_detected_within_15_seconds(
+    audit, monkeypatch, capsys
+):
     # No server listens there.
     monkeypatch.setattr(audit, "CANARY", "http://127.0.0.1:9/")
     monkeypatch.setattr(audit.why_unreachable, "__defaults__", ("http://127.0.0.1:9/",))
@@ -91,11 +93,11 @@ def test_an_unreachable_database_is_detected_quickly(audit, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"vulnerabilities": []}', "<html>"])
-def test_an_index_without_vulnerabilities_is_not_used(audit, tmp_path, content):
+def test_index_response_without_vulnerabilities_counts_as_unreachable(audit, tmp_path, content):
     (tmp_path / "answer").write_text(content)
     assert audit.why_unreachable((tmp_path / "answer").as_uri())
 
 
-def test_an_index_that_lists_old_vulnerabilities_is_used(audit, tmp_path):
+def test_index_response_with_vulnerabilities_counts_as_reachable(audit, tmp_path):
     (tmp_path / "answer").write_text('{"vulnerabilities": [{"id": "x"}]}')
     assert audit.why_unreachable((tmp_path / "answer").as_uri()) == ""

@@ -87,7 +87,9 @@ class Access:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_everything_but_the_keys_of_computers_ends(door: Callable[[], None], ada: Account) -> None:
+def test_password_change_revokes_all_access_except_strong_keys(
+    door: Callable[[], None], ada: Account
+) -> None:
     access = Access(ada)
     assert all(access.open().values()), access.open()
     door()
@@ -99,7 +101,9 @@ def test_everything_but_the_keys_of_computers_ends(door: Callable[[], None], ada
 
 
 @pytest.mark.parametrize("door", WITH_HOST_KEYS)
-def test_keys_of_computers_end_on_request(door: Callable[[], None], ada: Account) -> None:
+def test_password_change_revokes_strong_keys_on_request(
+    door: Callable[[], None], ada: Account
+) -> None:
     access = Access(ada)
     door()
     assert not any(access.open().values())
@@ -111,7 +115,7 @@ def test_keys_of_computers_end_on_request(door: Callable[[], None], ada: Account
 
 
 @pytest.mark.parametrize("door", ["admin:password_change", "admin:auth_user_password_change"])
-def test_form_states_the_cost_of_revoking_keys_of_computers(door: str, ada: Account) -> None:
+def test_password_form_warns_that_revoking_host_keys_loses_work(door: str, ada: Account) -> None:
     client = Client()
     client.force_login(ada)
     arguments = [] if door == "admin:password_change" else [ada.pk]
@@ -120,7 +124,9 @@ def test_form_states_the_cost_of_revoking_keys_of_computers(door: str, ada: Acco
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_token_is_created_by_the_old_password_after_a_change(ada: Account) -> None:
+def test_token_creation_by_the_old_password_is_refused_after_a_password_change(
+    ada: Account,
+) -> None:
     """The password was checked, then changed, before the token was written."""
     account = api_tokens.of_password(
         email=EMAIL, password=PASSWORD, address="192.0.2.1", now=timezone.now()
@@ -137,14 +143,14 @@ def test_no_token_is_created_by_the_old_password_after_a_change(ada: Account) ->
         api_tokens.create(account=account, name="late", scopes=["read"], now=timezone.now())
 
 
-def test_no_token_is_created_by_a_revoked_token_after_a_change(ada: Account) -> None:
+def test_token_creation_by_a_token_is_refused_after_a_password_change(ada: Account) -> None:
     parent, _ = api_tokens.create(account=ada, name="t", scopes=["read"], now=NOON)
     by_command()
     with pytest.raises((api_tokens.WrongPassword, api_tokens.TokenRefused)):
         api_tokens.create_by_token(parent, name="late", scopes=["read"], now=timezone.now())
 
 
-def test_owner_reads_the_weak_key_by_password(ada: Account) -> None:
+def test_weak_key_is_returned_only_for_the_correct_password(ada: Account) -> None:
     body = {"email": EMAIL, "password": PASSWORD}
     answer = Client().post("/api/v1/weak-key", body, "application/json")
     assert answer.status_code == 200, answer.content

@@ -36,39 +36,39 @@ def has_password(password):
 
 
 @pytest.mark.parametrize("content", ["a long secret\n", "a long secret\r\nmore\n", "a long secret"])
-def test_from_a_file(run, tmp_path, content):
+def test_password_is_read_from_a_file(run, tmp_path, content):
     (tmp_path / "password").write_bytes(content.encode())
     run("--password-file", str(tmp_path / "password"))
     assert has_password("a long secret")
 
 
-def test_from_standard_input(run, monkeypatch):
+def test_password_is_read_from_standard_input(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("a long secret\n"))
     run("--password-file", "-")
     assert has_password("a long secret")
 
 
-def test_from_the_environment(run, monkeypatch):
+def test_password_is_read_from_the_environment(run, monkeypatch):
     monkeypatch.setenv("MANYHANDS_PASSWORD", "a long secret")
     run()
     assert has_password("a long secret")
 
 
-def test_on_the_command_line_it_is_taken_with_a_warning(run, capsys):
+def test_password_on_the_command_line_is_accepted_with_a_warning(run, capsys):
     run("--password", "a long secret")
     assert has_password("a long secret")
     assert "can read --password in the list of processes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("content", [None, b"", b"\nsecond line", b"\xff\xfe"])
-def test_a_file_without_a_password_is_refused(run, tmp_path, content):
+def test_missing_or_invalid_password_file_is_refused(run, tmp_path, content):
     if content is not None:
         (tmp_path / "password").write_bytes(content)
     with pytest.raises(CommandError, match="Hint: put the password into its first line"):
         run("--password-file", str(tmp_path / "password"))
 
 
-def test_without_a_terminal_a_missing_password_is_an_error_and_no_prompt(run, monkeypatch):
+def test_missing_password_without_a_terminal_is_an_error(run, monkeypatch):
     monkeypatch.delenv("MANYHANDS_PASSWORD", raising=False)
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     with pytest.raises(CommandError, match="The password is missing"):
@@ -83,12 +83,14 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_the_first_password_is_shown_on_a_terminal():
+def test_initial_admin_password_is_shown_on_a_terminal():
     shown = serve.Command(stdout=Terminal())._shown("first secret")
     assert "password first secret (shown only now)" in serve.welcome("http://x/", shown)
 
 
-def test_in_a_log_the_first_password_is_not_shown(settings, tmp_path):
+def test_initial_admin_password_is_written_to_a_file_if_output_is_not_a_terminal(
+    settings, tmp_path
+):
     settings.KEYS_DIR = tmp_path
     shown = serve.Command(stdout=io.StringIO())._shown("first secret")
     banner = serve.welcome("http://x/", shown)
@@ -99,6 +101,6 @@ def test_in_a_log_the_first_password_is_not_shown(settings, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_later_no_password_is_mentioned():
+def test_banner_of_a_later_start_contains_no_password():
     shown = serve.Command(stdout=io.StringIO())._shown(None)
     assert "with the account of the first start" in serve.welcome("http://x/", shown)

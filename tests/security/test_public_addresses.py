@@ -24,10 +24,10 @@ from scheduler.files.rules.sources import is_public
         "2002:a83f:8110::1",
     ],
 )
-def test_an_address_inside_is_not_public(address: str) -> None:
+def test_internal_or_reserved_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "2606:4700::1111", "64:ff9b::808:808"])
-def test_an_address_of_the_internet_is_public(address: str) -> None:
+def test_internet_address_is_public(address: str) -> None:
     assert is_public(address)

@@ -390,7 +390,7 @@ def undone() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("role", EVERYBODY)
-def test_each_role_can_do_its_actions_and_no_others(role, world):
+def test_each_role_can_perform_exactly_its_admin_actions(role, world):
     account = member(role)
     wrong = []
     for name, (attempt, done, allowed) in TRIALS.items():
@@ -405,7 +405,7 @@ def test_each_role_can_do_its_actions_and_no_others(role, world):
 
 
 @pytest.mark.parametrize("role", EVERYBODY)
-def test_each_role_sees_its_lists_and_no_others(role, world):
+def test_each_role_can_view_exactly_its_admin_lists(role, world):
     account = member(role)
     web = Client()
     web.force_login(account)
@@ -420,7 +420,7 @@ def test_each_role_sees_its_lists_and_no_others(role, world):
 
 
 @pytest.mark.parametrize("role", EVERYBODY)
-def test_the_confirmation_page_of_a_cancellation_needs_the_right_to_cancel(role, world):
+def test_cancel_confirmation_page_is_shown_only_to_roles_that_can_cancel(role, world):
     web = Client()
     web.force_login(member(role))
     answer = act(web, "cancel", world.workunit)
@@ -428,7 +428,7 @@ def test_the_confirmation_page_of_a_cancellation_needs_the_right_to_cancel(role,
     assert asked == (role in {"operator", "superuser"})
 
 
-def test_the_audit_log_cannot_be_changed(world):
+def test_superuser_cannot_add_change_or_delete_audit_entries(world):
     web = Client()
     web.force_login(member("superuser"))
     entry = AuditEntry.objects.first()
@@ -439,7 +439,7 @@ def test_the_audit_log_cannot_be_changed(world):
     assert web.post(url, {"post": "yes"}).status_code == 403
 
 
-def test_roles_of_the_release_are_not_changed_by_hand(world):
+def test_built_in_roles_cannot_be_changed_or_deleted_in_the_admin(world):
     web = Client()
     web.force_login(member("superuser"))
     group = Group.objects.get(name="read-only")
@@ -450,7 +450,7 @@ def test_roles_of_the_release_are_not_changed_by_hand(world):
     assert set(group.permissions.values_list("pk", flat=True)) == before
 
 
-def test_setting_up_the_roles_again_repairs_them_and_changes_nothing_else(world):
+def test_repeated_role_setup_repairs_only_the_built_in_roles(world):
     group = Group.objects.get(name="publisher")
     group.permissions.add(Permission.objects.get(codename="change_account"))
     Group.objects.get(name="moderator").delete()
@@ -461,7 +461,7 @@ def test_setting_up_the_roles_again_repairs_them_and_changes_nothing_else(world)
     assert not world.group.permissions.exists()
 
 
-def test_every_right_is_a_permission_and_read_by_one_statement(django_assert_num_queries):
+def test_every_right_is_a_permission_and_rights_are_read_in_one_query(django_assert_num_queries):
     codenames = set(Permission.objects.values_list("codename", flat=True))
     assert {right.value for right in Right} <= codenames
     account = member("operator")

@@ -41,7 +41,7 @@ def chief() -> Account:
     )
 
 
-def test_staff_alone_publishes_nothing():
+def test_staff_flag_alone_does_not_allow_publishing():
     app = an_app("shout", kind="script")
     program = a_program(an_account("clerk", is_staff=True), "read", "submit")
     form = {"version": "1.00", "file": SimpleUploadedFile("run.sh", PROGRAM)}
@@ -50,20 +50,20 @@ def test_staff_alone_publishes_nothing():
     assert not app.versions.exists()
 
 
-def test_staff_alone_creates_no_app():
+def test_staff_flag_alone_does_not_allow_creating_an_app():
     program = a_program(an_account("clerk", is_staff=True), "read", "submit")
     assert program.send("post", "/apps", {"name": "new"}).status_code == 403
     assert not App.objects.exists()
 
 
-def test_staff_alone_submits_nothing():
+def test_staff_flag_alone_does_not_allow_submitting_work():
     an_app("shout")
     program = a_program(an_account("clerk", is_staff=True), "read", "submit")
     body = {"app": "shout", "workunits": [{"outputs": ["out"]}]}
     assert program.send("post", "/workunits", body).status_code == 403
 
 
-def test_staff_alone_gets_no_administer_token():
+def test_staff_flag_alone_does_not_allow_a_token_with_the_administer_scope():
     with pytest.raises(api_tokens.TokenRefused):
         api_tokens.create(
             account=an_account("clerk", is_staff=True),
@@ -80,7 +80,7 @@ EVERY_ACCOUNT_RIGHT = (
 
 
 @pytest.mark.parametrize("is_superuser", [True, False])
-def test_only_a_superuser_sets_the_password_of_staff(chief, is_superuser):
+def test_only_a_superuser_can_set_the_password_of_staff(chief, is_superuser):
     target = chief if is_superuser else staff_member("other")
     clerk = staff_member("clerk", *EVERY_ACCOUNT_RIGHT)
     url = reverse("admin:auth_user_password_change", args=[target.pk])
@@ -89,7 +89,7 @@ def test_only_a_superuser_sets_the_password_of_staff(chief, is_superuser):
     assert Account.objects.get(pk=target.pk).password == target.password
 
 
-def test_only_a_superuser_changes_a_superuser(chief):
+def test_only_a_superuser_can_change_a_superuser(chief):
     clerk = staff_member("clerk", *EVERY_ACCOUNT_RIGHT)
     url = reverse("admin:scheduler_account_change", args=[chief.pk])
     assert admin_of(clerk).post(url, {"name": "Renamed"}).status_code == 403
@@ -97,7 +97,7 @@ def test_only_a_superuser_changes_a_superuser(chief):
     assert (chief.name, chief.is_active) == ("chief", True)
 
 
-def test_only_a_superuser_changes_a_group():
+def test_only_a_superuser_can_add_or_change_a_group():
     clerk = staff_member("clerk", *EVERY_ACCOUNT_RIGHT)
     group = Group.objects.create(name="mine")
     clerk.groups.add(group)

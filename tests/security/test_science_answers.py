@@ -21,13 +21,13 @@ def no_worker_is_left():
     worker.stop()
 
 
-def test_an_answer_runs_no_code_in_the_daemon(tmp_path):
+def test_worker_response_cannot_run_code_in_the_daemon(tmp_path):
     with pytest.raises(worker.ScienceRaised, match="JSON"):
         worker.call(f"{HERE}:answer_with_code", str(tmp_path / "ran"), time_limit=LONG)
     assert not (tmp_path / "ran").exists()
 
 
-def test_the_environment_has_no_secret(monkeypatch):
+def test_worker_environment_contains_no_secrets(monkeypatch):
     worker.stop()
     for name in ("SECRET_KEY", "DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "CHANCE_KEY"):
         monkeypatch.setenv(name, "hidden-treasure")
@@ -36,7 +36,7 @@ def test_the_environment_has_no_secret(monkeypatch):
 
 
 @pytest.mark.django_db
-def test_offset_that_postgresql_refuses_does_not_cross():
+def test_time_with_an_extreme_utc_offset_is_converted_to_utc():
     """Such a value would fail the statement that finds the due generators of all apps."""
     moment = read_moment({"at": "2026-01-02T12:00:00+20:00"})
     assert moment == datetime(2026, 1, 1, 16, tzinfo=UTC)
@@ -46,6 +46,6 @@ def test_offset_that_postgresql_refuses_does_not_cross():
 
 
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+20:00", "9999-12-31T23:00:00-20:00"])
-def test_moment_outside_the_calendar_is_refused(text):
+def test_time_outside_the_supported_years_is_refused(text):
     with pytest.raises(BadMessage, match="year"):
         read_moment({"at": text})

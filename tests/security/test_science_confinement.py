@@ -98,19 +98,19 @@ def an_input(form, settings):
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
-def test_the_environment_holds_no_secret(form, monkeypatch):
+def test_worker_environment_contains_no_secrets(form, monkeypatch):
     for name in ("SECRET_KEY", "DATABASE_URL", "AWS_SECRET_ACCESS_KEY", "CHANCE_KEY", "ANYTHING"):
         monkeypatch.setenv(name, "hidden-treasure")
     assert "hidden-treasure" not in str(call("environment"))
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
-def test_temporary_files_can_be_made(form):
+def test_worker_can_create_temporary_files(form):
     assert call("temporary_file") == "kept"
 
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
-def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
+def test_worker_cannot_read_the_environment_of_the_daemon(form, settings):
     """The daemon has secrets in its environment; its worker must not read them."""
     program = (
         "import json, os, django; django.setup()\n"
@@ -138,7 +138,7 @@ def test_the_environment_of_the_daemon_cannot_be_read(form, settings):
 
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
-def test_keys_cannot_be_read(form, settings):
+def test_worker_cannot_read_keys(form, settings):
     files = [path for path in settings.KEYS_DIR.iterdir() if path.is_file() and path.read_bytes()]
     assert files
     for path in files:
@@ -146,7 +146,9 @@ def test_keys_cannot_be_read(form, settings):
 
 
 @pytest.mark.parametrize("form", ["landlock", CONFINED[0]], indirect=True)
-def test_keys_below_a_system_folder_cannot_be_read(form, settings, an_input, monkeypatch):
+def test_worker_cannot_read_keys_of_a_project_below_a_system_folder(
+    form, settings, an_input, monkeypatch
+):
     """A project that is installed below /usr, for example in /usr/local."""
     above = settings.VAR_DIR.parent
     (above / "library").write_text("found")
@@ -159,7 +161,9 @@ def test_keys_below_a_system_folder_cannot_be_read(form, settings, an_input, mon
     assert call("read", str(an_input)) == "answer"
 
 
-def test_project_below_a_system_folder_is_shown_entry_by_entry(tmp_path, monkeypatch):
+def test_only_required_folders_of_a_project_below_a_system_folder_are_visible(
+    tmp_path, monkeypatch
+):
     base = tmp_path / "local/project"
     for name in ("daemons", "deploy", ".venv"):
         (base / name).mkdir(parents=True)
@@ -174,7 +178,7 @@ def test_project_below_a_system_folder_is_shown_entry_by_entry(tmp_path, monkeyp
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
-def test_the_socket_of_the_database_cannot_be_reached(form):
+def test_worker_cannot_connect_to_the_database_socket(form):
     connection.ensure_connection()
     info = connection.connection.info
     path = f"{info.host}/.s.PGSQL.{info.port}"
@@ -184,7 +188,7 @@ def test_the_socket_of_the_database_cannot_be_reached(form):
 
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
-def test_there_is_no_network(form):
+def test_worker_has_no_network_access(form):
     with socket.create_server(("127.0.0.1", 0)) as server:
         assert call("connect_tcp", server.getsockname()[1]) != "connected"
 
@@ -193,25 +197,25 @@ def test_there_is_no_network(form):
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
-def test_inputs_can_be_read(form, an_input):
+def test_worker_can_read_inputs(form, an_input):
     assert call("read", str(an_input)) == "answer"
 
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
-def test_inputs_cannot_be_written(form, an_input):
+def test_worker_cannot_write_inputs(form, an_input):
     assert call("write", str(an_input)) in {"PermissionError", "OSError"}
     assert an_input.read_text() == "answer"
 
 
 @pytest.mark.parametrize("form", CONFINED, indirect=True)
-def test_no_file_can_be_made_outside(form, settings, an_input):
+def test_worker_cannot_create_files_in_project_folders(form, settings, an_input):
     for path in (settings.VAR_DIR / "evil", an_input.with_name("evil"), ROOT / "evil.py"):
         call("create", str(path))
         assert not path.exists()
 
 
 @pytest.mark.parametrize("form", ["landlock", CONFINED[0]], indirect=True)
-def test_a_folder_that_the_allow_list_names_can_be_written(form, tmp_path):
+def test_plugin_can_write_to_a_folder_in_the_allow_list(form, tmp_path):
     plugin = Plugin(kind="assimilator", name="store", target="python:a.b", writes=(str(tmp_path),))
     profile = worker.profile_of(plugin)
     assert call("create", str(tmp_path / "kept"), profile=profile) == "written"
@@ -222,7 +226,7 @@ def test_a_folder_that_the_allow_list_names_can_be_written(form, tmp_path):
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
-def test_limits_are_set(form, settings):
+def test_worker_has_resource_limits(form, settings):
     limits = call("limits")
     assert limits["CORE"] == 0
     assert limits["AS"] == settings.SCIENCE_MEMORY_MB << 20
@@ -232,7 +236,7 @@ def test_limits_are_set(form, settings):
 
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
-def test_forking_without_end_ends_with_the_call(form, settings):
+def test_endless_forking_is_limited_and_ends_with_the_worker(form, settings):
     settings.SCIENCE_PROCESSES = 20
     settings.SCIENCE_CPU_SECONDS = mark = 1_000_000 + os.getpid()
     if form == "bubblewrap":
@@ -288,7 +292,7 @@ FRAMES = {
 
 @pytest.mark.parametrize("frame", FRAMES)
 @pytest.mark.parametrize("form", ["none", CONFINED[2]], indirect=True)
-def test_bytes_that_are_no_answer_are_refused_and_the_worker_replaced(form, frame):
+def test_invalid_response_is_refused_and_the_worker_replaced(form, frame):
     before = call("process")
     data = FRAMES[frame]
     text = (len(data).to_bytes(8, "big") + data).decode("latin-1")
@@ -298,14 +302,14 @@ def test_bytes_that_are_no_answer_are_refused_and_the_worker_replaced(form, fram
 
 
 @pytest.mark.parametrize("form", ["none", *CONFINED], indirect=True)
-def test_an_answer_that_is_too_long_is_not_read(form):
+def test_response_over_the_size_limit_is_refused(form):
     size = (1 << 62).to_bytes(8, "big").decode("latin-1")
     with pytest.raises(worker.ScienceRaised, match="more than 1048576"):
         call("send", size + "x" * 1000)
 
 
 @pytest.mark.parametrize("form", ["none"], indirect=True)
-def test_a_second_answer_is_not_taken_for_the_next_calls(form):
+def test_second_response_is_not_used_for_the_next_call(form):
     frame = b'{"status": "value", "value": "forged"}'
     text = (len(frame).to_bytes(8, "big") + frame).decode("latin-1")
     assert call("send", text * 2) == "forged"
@@ -324,7 +328,7 @@ def public(settings):
 
 
 @pytest.mark.parametrize("form", ["none"], indirect=True)
-def test_a_public_project_runs_no_plugin_unconfined(form, public):
+def test_public_project_refuses_to_run_unconfined_plugins(form, public):
     plugin = Plugin(kind="validator", name="orbits", target="python:orbits.Orbits")
     with pytest.raises(TransientScienceError, match="not confined"):
         call("environment", profile=worker.profile_of(plugin))
@@ -337,14 +341,14 @@ def test_a_public_project_runs_confined_plugins(form, public):
     assert call("environment", profile=worker.profile_of(plugin))
 
 
-def test_an_operator_is_warned_if_no_confinement_works(settings, monkeypatch):
+def test_warning_is_shown_if_no_confinement_works(settings, monkeypatch):
     monkeypatch.setattr(confinement, "_troubles", {"bubblewrap": "no bwrap", "landlock": "no ABI"})
     assert "Hint: apt install bubblewrap" in worker.warning()
     settings.SCIENCE_SOCKET = "/run/science"
     assert worker.warning() == ""
 
 
-def test_an_unreachable_service_is_retried(settings, tmp_path):
+def test_unreachable_science_service_raises_a_transient_error(settings, tmp_path):
     settings.SCIENCE_SOCKET = str(tmp_path / "socket")
     with pytest.raises(TransientScienceError, match="does not answer at"):
         call("environment")
@@ -366,7 +370,7 @@ def test_the_number_of_workers_is_limited(settings):
 
 @pytest.mark.parametrize("form", FORMS, indirect=True)
 @pytest.mark.parametrize("inputs", ["public", "private"])
-def test_a_worker_of_root_has_no_capability(form, inputs, settings):
+def test_worker_started_by_root_has_no_capabilities(form, inputs, settings):
     """A worker of root stays root if only root can read the inputs, but has no privileges."""
     if inputs == "private":
         (settings.VAR_DIR / "upload").chmod(0o700)
@@ -376,7 +380,7 @@ def test_a_worker_of_root_has_no_capability(form, inputs, settings):
 @pytest.mark.needs("bwrap")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's workers become another user")
 @pytest.mark.parametrize("form", ["bubblewrap"], indirect=True)
-def test_a_worker_of_root_is_another_user_though_inputs_are_closed_to_others(
+def test_worker_started_by_root_runs_as_another_user_and_reads_closed_inputs(
     form, settings, an_input
 ):
     for path in (settings.VAR_DIR, *settings.VAR_DIR.rglob("*")):
@@ -390,7 +394,7 @@ def test_a_worker_of_root_is_another_user_though_inputs_are_closed_to_others(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root's workers become another user")
 @pytest.mark.parametrize("form", ["landlock", "none"], indirect=True)
 @pytest.mark.parametrize("mode", [0o700, 0o710, 0o711])
-def test_a_worker_of_root_reads_inputs_below_any_folder(
+def test_worker_started_by_root_can_read_inputs_below_a_private_folder(
     form, mode, settings, an_input, public_folder
 ):
     """The worker stays root only if another user cannot enter a folder above the inputs."""

@@ -68,7 +68,7 @@ def compared(app):
     a_pass(validator)
 
 
-def test_a_manager_cannot_name_a_program_in_options(evil):
+def test_program_named_in_validator_options_is_refused(evil):
     app = an_app("primes", validator="script:judge")
     options = {"init": False, "compare_program": str(evil)}
     answer = a_manager(app).send("patch", "/apps/primes", {"validator_options": options})
@@ -76,20 +76,20 @@ def test_a_manager_cannot_name_a_program_in_options(evil):
     assert App.objects.get().validator_options == {}
 
 
-def test_a_program_in_the_options_of_an_existing_app_does_not_run(evil):
+def test_program_in_the_validator_options_of_an_existing_app_is_not_run(evil):
     options = {"init": False, "compare_program": str(evil)}
     compared(an_app("primes", validator="script:judge", validator_options=options))
     assert not evil.with_name("ran").exists()
 
 
-def test_a_program_that_only_an_existing_app_names_does_not_run(evil):
+def test_existing_app_with_a_program_not_in_the_allow_list_does_not_run_it(evil):
     compared(an_app("primes", validator=f"script:{evil}"))
     finished(an_app("sums", assimilator=f"script:{evil}"))
     a_pass(assimilator)
     assert not evil.with_name("ran").exists()
 
 
-def test_words_of_a_command_line_in_options_do_not_run(evil):
+def test_command_line_arguments_in_assimilator_options_are_not_run(evil):
     app = an_app(
         "sums", assimilator="script:/bin/sh", assimilator_options={"arguments": ["-c", str(evil)]}
     )
@@ -129,7 +129,7 @@ def allow_list(settings):
         {"assimilator": "webhook"},
     ],
 )
-def test_a_manager_can_use_names_of_the_allow_list(wish):
+def test_manager_can_set_names_that_are_in_the_allow_list(wish):
     options = {"url": "https://lab.example.org/", "secret": "0123456789abcdef"}
     app = an_app(
         "primes", assimilator_options=options if wish.get("assimilator") == "webhook" else {}
@@ -159,7 +159,7 @@ WRONG = [
 
 @pytest.mark.usefixtures("allow_list")
 @pytest.mark.parametrize(("facts", "said"), WRONG)
-def test_names_outside_the_allow_list_are_refused_by_every_interface(facts, said):
+def test_names_not_in_the_allow_list_are_refused_by_operations_and_the_admin_form(facts, said):
     with pytest.raises(apps.BadApp, match=re.escape(said)):
         apps.create(name="primes", now=NOON, **facts)
     app = an_app("primes")
@@ -173,7 +173,7 @@ def test_names_outside_the_allow_list_are_refused_by_every_interface(facts, said
 
 
 @pytest.mark.usefixtures("allow_list")
-def test_existing_apps_with_unknown_names_are_reported(capsys):
+def test_existing_apps_with_names_not_in_the_allow_list_are_reported(capsys):
     an_app("primes", generator="python:os.system", trickle_handlers={"news": "python:os.system"})
     an_app("sums", validator="script:judge", validator_options={"init": False})
     assert len(alerts.facts(now=NOON).unknown_science) == 3
@@ -184,7 +184,7 @@ def test_existing_apps_with_unknown_names_are_reported(capsys):
     assert "sums: validator: There is no validator 'script:judge'" in said
 
 
-def test_a_draft_of_the_allow_list_makes_existing_apps_work(settings, capsys):
+def test_suggested_allow_list_contains_all_names_of_existing_apps(settings, capsys):
     facts = {
         "validator": "script:judge",
         "validator_options": {"compare": ["{files}", "{other_files}"]},
@@ -223,7 +223,7 @@ def test_an_invalid_allow_list_is_refused(entry, said):
         plugins.read({"validator": {"orbits": entry}})
 
 
-def test_the_allow_list_is_read_from_the_file_that_the_environment_names(tmp_path, monkeypatch):
+def test_allow_list_is_read_from_the_file_in_the_plugins_variable(tmp_path, monkeypatch):
     path = tmp_path / "plugins.toml"
     path.write_text('[validator.orbits]\ntarget = "python:orbits.Orbits"\n')
     monkeypatch.setenv("PLUGINS", str(path))
@@ -244,7 +244,7 @@ def test_the_allow_list_is_read_from_the_file_that_the_environment_names(tmp_pat
 # Return values of science code
 
 
-def test_a_generator_cannot_name_a_file_of_the_server(settings, tmp_path):
+def test_generator_response_with_a_server_file_path_is_refused(settings, tmp_path):
     """The daemon would publish the file to volunteers."""
     secret = settings.KEYS_DIR / "secret"
     answer = {"workunits": [{"input_files": [{"open_name": "in", "path": str(secret)}]}]}
@@ -253,13 +253,13 @@ def test_a_generator_cannot_name_a_file_of_the_server(settings, tmp_path):
         new_workunit(made.workunits[0], from_outside=made.from_outside)
 
 
-def test_a_function_is_transactional_only_by_the_allow_list(settings, targets_allowed):
+def test_transactional_attribute_of_a_function_is_refused(settings, targets_allowed):
     finished(an_app("sums", assimilator="python:tests.security.science_probe.transactional"))
     a_pass(assimilator)
     assert "has the attribute `transactional`" in ScienceFailure.objects.get().error
 
 
-def test_the_broker_carries_no_pickles():
+def test_celery_accepts_and_sends_only_json():
     assert app.conf.accept_content == ["json"]
     assert app.conf.task_serializer == "json"
 
@@ -280,7 +280,7 @@ def test_the_broker_carries_no_pickles():
         "https://user:password@example.org/",
     ],
 )
-def test_a_webhook_to_an_address_of_the_servers_network_is_refused(url):
+def test_webhook_url_that_is_private_or_not_http_or_with_credentials_is_refused(url):
     options = {"url": url, "secret": "0123456789abcdef"}
     with pytest.raises(apps.BadApp, match="WEBHOOK_HOSTS"):
         apps.create(name="sums", assimilator="webhook", assimilator_options=options, now=NOON)
@@ -293,7 +293,9 @@ def receiver():
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "2130706433", "public.example.org"])
-def test_a_webhook_of_an_existing_app_reaches_no_server_of_ours(host, receiver, monkeypatch):
+def test_webhook_of_an_existing_app_cannot_connect_to_a_private_address(
+    host, receiver, monkeypatch
+):
     """All addresses of the name are checked, and the client connects to one of them."""
     look_up = socket.getaddrinfo
 
@@ -311,7 +313,7 @@ def test_a_webhook_of_an_existing_app_reaches_no_server_of_ours(host, receiver, 
         receiver.accept()
 
 
-def test_a_webhook_goes_to_the_address_that_was_checked(monkeypatch):
+def test_webhook_looks_up_the_host_once_and_connects_to_the_checked_address(monkeypatch):
     """A name whose address changes (DNS rebinding) is looked up once."""
     asked, connected = [], []
 
@@ -334,7 +336,7 @@ def test_a_webhook_goes_to_the_address_that_was_checked(monkeypatch):
     assert (len(asked), connected) == (1, ["93.184.216.34"])
 
 
-def test_an_answer_that_drips_is_cut_off(receiver, settings):
+def test_slow_response_to_a_posted_request_is_cut_off(receiver, settings):
     def drip():
         connection, _ = receiver.accept()
         with connection, suppress(OSError):

@@ -21,12 +21,12 @@ def contact(settings):
     return contact
 
 
-def test_without_a_contact_there_is_no_file(client, contact):
+def test_security_txt_returns_404_without_a_contact(client, contact):
     contact()
     assert client.get(PATH).status_code == 404
 
 
-def test_it_names_the_contacts_and_where_it_is_canonical(client, contact):
+def test_security_txt_contains_contacts_canonical_url_and_expiry(client, contact):
     contact("mailto:security@example.org", "https://example.org/report")
     answer = client.get(PATH)
     assert answer.status_code == 200
@@ -42,13 +42,13 @@ def test_it_names_the_contacts_and_where_it_is_canonical(client, contact):
     assert timedelta(days=170) < left < timedelta(days=365)
 
 
-def test_over_http_there_is_no_canonical_address(client, contact):
+def test_security_txt_of_an_http_project_has_no_canonical_url(client, contact):
     contact("mailto:security@example.org", url="http://127.0.0.1:8000/")
     assert b"Canonical" not in client.get(PATH).content
 
 
 @pytest.mark.parametrize("method", ["post", "put", "delete"])
-def test_it_can_only_be_read(client, contact, method):
+def test_security_txt_returns_405_for_post_put_and_delete(client, contact, method):
     contact("mailto:security@example.org")
     assert getattr(client, method)(PATH).status_code == 405
 

@@ -58,7 +58,7 @@ def numbers() -> set[int]:
     return set(AppVersion.objects.filter(deprecated=False).values_list("version_num", flat=True))
 
 
-def test_the_page_from_the_first_key_to_the_second(desk) -> None:
+def test_commands_of_the_signing_page_publish_republish_and_replace_the_key(desk) -> None:
     give(commands("signing.md", "## A new project"), desk)
     first = signing.code_sign_key_text()
     give(commands("signing.md", "## Publish a version"), desk)
@@ -71,7 +71,7 @@ def test_the_page_from_the_first_key_to_the_second(desk) -> None:
     assert numbers() == {101}
 
 
-def test_the_runbook_of_a_stolen_key(desk) -> None:
+def test_runbook_for_a_stolen_key_replaces_the_key_and_republishes_the_app(desk) -> None:
     give(commands("signing.md", "## A new project"), desk)
     give(commands("signing.md", "## Publish a version"), desk)
     first = signing.code_sign_key_text()

@@ -29,32 +29,32 @@ def asked(settings, monkeypatch):
     return ask
 
 
-def test_too_many_queries_get_a_retry_and_no_permanent_error(asked):
+def test_too_many_size_queries_get_a_transient_error(asked):
     statuses = [asked().status for _ in range(50)]
     assert statuses[:20] == [0] * 20
     assert set(statuses[20:]) == {1}
     assert "size" in asked().message
 
 
-def test_queries_are_answered_again_later_and_elsewhere(asked):
+def test_size_query_limit_is_per_address_and_recovers_over_time(asked):
     for _ in range(50):
         asked()
     assert asked("192.0.2.2").status == 0
     assert [asked(at=1.0).status for _ in range(3)] == [0, 0, 1]
 
 
-def test_addresses_of_one_ipv6_network_are_one(asked):
+def test_addresses_of_one_ipv6_network_share_the_limit(asked):
     statuses = [asked(f"2001:db8::{number:x}").status for number in range(1, 50)]
     assert statuses.count(0) == 20
     assert asked("2001:db8:0:1::1").status == 0
 
 
-def test_zero_switches_the_limit_off(asked, settings):
+def test_zero_disables_the_limit(asked, settings):
     settings.PROJECT = replace(settings.PROJECT, size_queries_per_second=0)
     assert {asked().status for _ in range(200)} == {0}
 
 
-def test_memory_is_bounded():
+def test_number_of_tracked_networks_is_bounded():
     queries = SizeQueries(clock=lambda: 0.0, max_networks=100)
     for number in range(1000):
         assert queries.admit(f"10.0.{number // 250}.{number % 250}", per_second=1)
@@ -62,5 +62,5 @@ def test_memory_is_bounded():
 
 
 @pytest.mark.parametrize("address", ["", "x", "::ffff:192.0.2.1", "fe80::1%eth0"])
-def test_any_text_of_an_address_is_taken(address):
+def test_size_query_is_admitted_for_any_address_text(address):
     assert SizeQueries(clock=lambda: 0.0).admit(address, per_second=1)

@@ -116,7 +116,7 @@ def rpc_takes(port, **options):
     ],
     ids=["scheduler", "upload", "page", "never-begins"],
 )
-def test_two_hundred_dripping_bodies_do_not_hold_the_server(project, stack, path, begin, head):
+def test_200_slow_request_bodies_do_not_block_the_server(project, stack, path, begin, head):
     drippers = Drippers(project.port, 200, "127.0.0.9", path, begin=begin, head=head)
     stack.callback(drippers.close)
     time.sleep(2.0)
@@ -142,7 +142,7 @@ def test_two_hundred_dripping_bodies_do_not_hold_the_server(project, stack, path
     ],
     ids=["scheduler", "submission"],
 )
-def test_two_hundred_long_dripping_bodies_do_not_hold_the_server(project, stack, path, begin, head):
+def test_200_long_slow_request_bodies_do_not_block_the_server(project, stack, path, begin, head):
     """Long bodies are read one at a time; a body in the queue must still count as slow."""
     drippers = Drippers(
         project.port, 200, "127.0.0.9", path, begin=begin, head=head, length=2_000_000
@@ -162,14 +162,14 @@ def test_two_hundred_long_dripping_bodies_do_not_hold_the_server(project, stack,
     assert b"more requests than it can answer" not in reply
 
 
-def test_computers_behind_the_address_of_an_attacker_are_answered(project, stack):
+def test_hosts_with_the_same_address_as_an_attacker_are_answered(project, stack):
     stack.callback(Drippers(project.port, 200, "127.0.0.1", SCHEDULER).close)
     time.sleep(2.0)
 
     assert rpc_takes(project.port) < 8.0
 
 
-def test_an_honest_slow_upload_arrives_beside_an_attack(project, stack):
+def test_slow_upload_completes_during_an_attack(project, stack):
     name = "wu_slow_0_r1_0"
     said = project.manage(
         "shell",
@@ -210,7 +210,7 @@ def size_query(name):
     ).encode()
 
 
-def test_the_received_part_of_a_cut_body_is_kept(project, stack):
+def test_received_part_of_an_interrupted_upload_is_kept(project, stack):
     """The client resumes the upload after the received part."""
     name = "wu_cut_0_r1_0"
     said = project.manage(
@@ -239,7 +239,7 @@ def test_the_received_part_of_a_cut_body_is_kept(project, stack):
     project.wait(lambda: kept() >= 19_000, within=30, what="the part is kept")
 
 
-def test_readers_that_do_not_read_do_not_hold_the_server(project, stack):
+def test_clients_that_do_not_read_responses_do_not_block_the_server(project, stack):
     project.publish()
     [[name]] = [list(row.values()) for row in project.sql("SELECT name FROM file LIMIT 1")]
     path = next((project.folder / "var" / "download").rglob(name))
@@ -260,7 +260,7 @@ def test_readers_that_do_not_read_do_not_hold_the_server(project, stack):
     assert rpc_takes(project.port) < 8.0
 
 
-def test_a_connection_that_sends_nothing_is_closed(project):
+def test_idle_connection_is_closed(project):
     """Granian's header timeout works only without detection of the HTTP version."""
     with socket.create_connection(("127.0.0.1", project.port), timeout=45) as silent:
         assert silent.recv(1) == b""

@@ -60,7 +60,7 @@ def allow(email: str) -> str:
         ("query_files", "job_file.php"),
     ],
 )
-def test_key_of_a_client_does_not_submit(door: str, command: str, path: str) -> None:
+def test_client_key_is_refused_for_submission(door: str, command: str, path: str) -> None:
     reply = post(asked(command, key=client_key(door)), path)
     assert "<error_num>-1</error_num>" in reply, reply
     first = reply.split("<error_msg>")[1].split(". ")[0]
@@ -69,7 +69,7 @@ def test_key_of_a_client_does_not_submit(door: str, command: str, path: str) -> 
     assert len(first) < 255, "BOINC's libraries read no more"
 
 
-def test_key_of_a_client_fetches_no_outputs() -> None:
+def test_client_key_cannot_fetch_outputs() -> None:
     world = World()
     made = account_keys.new_key(account=world.ada, name="laptop", now=NOON)
     for query in (
@@ -86,7 +86,7 @@ def test_key_of_a_client_fetches_no_outputs() -> None:
     assert status.startswith("404")
 
 
-def test_submission_key_submits_until_it_is_revoked() -> None:
+def test_submission_key_is_accepted_until_it_is_revoked() -> None:
     client_key("create_account")
     key = allow(EMAIL)
     assert len(key) == 32
@@ -104,7 +104,7 @@ def command(*words: str) -> dict[str, Any]:
     return json.loads(out.getvalue())
 
 
-def test_keys_are_made_listed_and_revoked_by_a_command() -> None:
+def test_account_key_command_creates_lists_and_revokes_keys() -> None:
     client_key("create_account")
     made = {kind: command("make", EMAIL, "--kind", kind) for kind in ("submission", "host")}
     assert "<error>" not in post(asked("query_batches", key=made["submission"]["key"]))
@@ -120,13 +120,13 @@ def test_keys_are_made_listed_and_revoked_by_a_command() -> None:
     assert mine.pk not in {key["id"] for key in command("list", EMAIL)["keys"]}
 
 
-def test_the_kind_of_a_new_key_is_asked_for() -> None:
+def test_creating_a_key_without_a_kind_is_refused() -> None:
     client_key("create_account")
     with pytest.raises(CommandError, match="give --kind host or --kind submission"):
         command("make", EMAIL)
 
 
-def test_submission_key_attaches_no_client() -> None:
+def test_submission_key_cannot_attach_a_client() -> None:
     client_key("create_account")
     key = allow(EMAIL)
     body = (
@@ -146,7 +146,7 @@ def test_log_in_never_returns_a_submission_key() -> None:
     assert key not in web("create_account", email_addr=EMAIL, passwd_hash=DIGEST, user_name="Eve")
 
 
-def test_second_permission_prints_no_second_key() -> None:
+def test_repeated_submitter_permission_creates_no_second_key() -> None:
     account = an_account("sam")
     assert allow(account.email)
     out = io.StringIO()

@@ -113,7 +113,9 @@ DOORS = [by_lookup, by_creation, by_token, by_admin, by_current_password]
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_guesses_at_a_door_are_throttled(door: Attempt, ada: Account) -> None:
+def test_password_guesses_at_each_log_in_interface_are_throttled(
+    door: Attempt, ada: Account
+) -> None:
     answers_ = [door(EMAIL, f"guess {number}", AWAY) for number in range(MANY)]
     assert answers_[0] == "wrong"
     assert answers_[-1] == "throttled"
@@ -121,20 +123,22 @@ def test_guesses_at_a_door_are_throttled(door: Attempt, ada: Account) -> None:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_guesses_at_one_door_count_at_every_other(door: Attempt, ada: Account) -> None:
+def test_password_guesses_at_one_log_in_interface_count_at_all_others(
+    door: Attempt, ada: Account
+) -> None:
     for number in range(MANY):
         by_lookup(EMAIL, f"guess {number}", AWAY)
     assert door(EMAIL, PASSWORD, AWAY) == "throttled"
 
 
 @pytest.mark.parametrize("door", [by_lookup, by_creation, by_token, by_admin])
-def test_one_network_that_tries_many_accounts_is_throttled(door: Attempt, ada: Account) -> None:
+def test_network_that_tries_many_accounts_is_throttled(door: Attempt, ada: Account) -> None:
     for number in range(MANY):
         by_lookup(f"a{number}@example.org", "guess", f"198.51.100.{number}")
     assert door("other@example.org", "x", AWAY) == "throttled"
 
 
-def test_existence_queries_count(ada: Account) -> None:
+def test_account_existence_queries_are_throttled(ada: Account) -> None:
     client = Client(REMOTE_ADDR=AWAY)
     told = [
         of_web_rpc(client.get("/lookup_account.php", {"email_addr": f"a{number}@example.org"}))
@@ -144,7 +148,7 @@ def test_existence_queries_count(ada: Account) -> None:
     assert of_web_rpc(client.get("/lookup_account.php", {"email_addr": EMAIL})) == "throttled"
 
 
-def test_right_passwords_are_not_counted(ada: Account) -> None:
+def test_correct_passwords_are_not_throttled(ada: Account) -> None:
     for _ in range(MANY):
         assert by_lookup(EMAIL, PASSWORD, HOME) == "in"
 
@@ -153,7 +157,7 @@ def test_right_passwords_are_not_counted(ada: Account) -> None:
     ("door", "home", "networks"),
     [(by_lookup, HOME, 200), (by_token, "2001:db8:1:2:3::4", 20), (by_admin, HOME, 20)],
 )
-def test_victim_logs_in_while_many_networks_attack(
+def test_account_owner_can_log_in_while_many_networks_guess_passwords(
     door: Attempt, home: str, networks: int, ada: Account
 ) -> None:
     assert door(EMAIL, PASSWORD, home) == "in"
@@ -165,7 +169,7 @@ def test_victim_logs_in_while_many_networks_attack(
     assert door(EMAIL, PASSWORD, neighbour) == "in", "another address of the usual network"
 
 
-def test_mapped_addresses_are_the_same_network(ada: Account) -> None:
+def test_ipv4_mapped_ipv6_addresses_count_for_the_ipv4_network(ada: Account) -> None:
     for number in range(MANY):
         by_lookup(EMAIL, f"guess {number}", f"::ffff:198.51.100.{number % 250}")
     assert by_lookup(EMAIL, PASSWORD, AWAY) == "throttled"
@@ -198,7 +202,7 @@ def test_throttled_attempts_are_recorded_once_a_minute(ada: Account, monkeypatch
     assert before < throttled.count() <= before + 3
 
 
-def test_failures_and_successes_are_recorded(ada: Account) -> None:
+def test_failed_and_successful_log_ins_are_recorded(ada: Account) -> None:
     by_lookup(EMAIL, "guess", HOME)
     for _ in range(3):
         by_lookup(EMAIL, PASSWORD, HOME)
@@ -251,7 +255,7 @@ def a_web_server(children: Children, name: str, *, threads: int = 8, **settings_
 
 
 @pytest.mark.django_db(transaction=True)
-def test_two_web_processes_share_one_count() -> None:
+def test_two_web_processes_share_one_throttle_count() -> None:
     children = Children()
     try:
         urls = [a_web_server(children, name) for name in ("one", "two")]

@@ -45,7 +45,7 @@ def scopes_but(*left_out: str) -> list[str]:
     return [scope for scope in ALL_SCOPES if scope not in left_out]
 
 
-def test_a_publisher_publishes_with_the_scope_and_not_without(shout):
+def test_publishing_requires_the_publish_scope(shout):
     chief = an_account("chief", is_superuser=True)
     refused = publish(a_program(chief, *scopes_but("publish")), shout)
     assert refused.status_code == 403
@@ -54,7 +54,7 @@ def test_a_publisher_publishes_with_the_scope_and_not_without(shout):
     assert publish(a_program(member("publisher"), "publish"), shout).status_code == 201
 
 
-def test_tokens_end_with_the_token_that_created_them():
+def test_revoking_a_token_revokes_the_tokens_it_created():
     """A thief cannot keep access through tokens created with a stolen token."""
     ada = an_account("ada")
     now = timezone.now()
@@ -70,13 +70,13 @@ def test_tokens_end_with_the_token_that_created_them():
         api_tokens.create_by_token(grandchild, name="late", scopes=["read"], now=now)
 
 
-def test_publishing_is_no_part_of_any_other_role(shout):
+def test_roles_other_than_publisher_cannot_get_the_publish_scope(shout):
     for role in ("submitter", "operator", "moderator", "read-only"):
         with pytest.raises(api_tokens.TokenRefused):
             a_program(member(role), "publish")
 
 
-def test_the_manager_of_an_app_publishes_that_app_alone_and_only_with_the_scope(shout):
+def test_app_manager_can_publish_only_that_app_and_only_with_the_publish_scope(shout):
     ada = an_account("ada")
     submitters.allow(ada, apps=[shout], may_manage=True, now=timezone.now())
     assert publish(a_program(ada, "read", "submit"), shout).status_code == 403
@@ -92,7 +92,7 @@ def test_the_manager_of_an_app_publishes_that_app_alone_and_only_with_the_scope(
     assert program.send("patch", f"/app-versions/{foreign.pk}", wish).status_code == 403
 
 
-def test_templates_come_with_publishing_and_other_fields_with_managing(shout):
+def test_publish_scope_allows_template_changes_and_manage_scope_all_app_fields(shout):
     ada = an_account("ada")
     submitters.allow(ada, apps=[shout], may_manage=True, now=timezone.now())
     publisher, manager = a_program(ada, "publish"), a_program(ada, "manage")
@@ -128,7 +128,7 @@ def anothers() -> Workunit:
         (["submit"], 403, 404),
     ],
 )
-def test_other_peoples_batches_are_seen_and_changed_by_scope(anothers, scopes, sees, aborts):
+def test_scopes_decide_access_to_batches_of_other_accounts(anothers, scopes, sees, aborts):
     program = a_program(member("operator"), *scopes)
     path = f"/batches/{anothers.batch_id}"
     assert program.send("get", path).status_code == sees
@@ -137,7 +137,7 @@ def test_other_peoples_batches_are_seen_and_changed_by_scope(anothers, scopes, s
     assert cancelled.status_code == aborts
 
 
-def test_a_submit_token_follows_no_batch_of_others(anothers):
+def test_submit_token_cannot_create_a_batch_after_a_batch_of_another_account(anothers):
     operator = member("operator")
     wish = {"app": anothers.app.name, "after": anothers.batch_id}
     refused = a_program(operator, "read", "submit").send("post", "/batches", wish)
@@ -146,7 +146,7 @@ def test_a_submit_token_follows_no_batch_of_others(anothers):
     assert allowed.status_code == 201, allowed.content
 
 
-def test_a_read_only_account_sees_everything_and_changes_nothing(anothers, shout):
+def test_read_only_account_can_view_other_batches_but_change_nothing(anothers, shout):
     program = a_program(member("read-only"), "read", "submit", "administer")
     assert program.send("get", f"/batches/{anothers.batch_id}").status_code == 200
     for method, path, body in (
@@ -160,7 +160,7 @@ def test_a_read_only_account_sees_everything_and_changes_nothing(anothers, shout
     assert publish(program, shout).status_code == 403
 
 
-def test_a_demoted_persons_token_loses_its_scopes_at_once():
+def test_token_of_a_demoted_account_loses_its_scopes_immediately():
     owned = everything("adasown", is_superuser=True)
     program = owned.program(*ALL_SCOPES)
     assert program.send("get", "/me").json()["scopes"] == list(SCOPES)
@@ -178,7 +178,7 @@ def test_a_demoted_persons_token_loses_its_scopes_at_once():
     assert faults_of(judge) == []
 
 
-def test_every_role_can_get_only_its_own_scopes():
+def test_each_role_can_get_only_its_own_scopes():
     granted = {}
     for role in ("submitter", "publisher", "operator", "moderator", "read-only"):
         account = member(role)
@@ -195,7 +195,7 @@ def test_every_role_can_get_only_its_own_scopes():
     }
 
 
-def test_a_token_cannot_create_a_token_with_more_scopes_than_it_or_its_account_may_have():
+def test_token_cannot_create_a_token_with_more_scopes():
     program = a_program(an_account("chief", is_superuser=True), "read", "publish")
     for scope in ("submit", "manage", "administer"):
         asked = {"name": "child", "scopes": ["read", scope]}
@@ -205,7 +205,7 @@ def test_a_token_cannot_create_a_token_with_more_scopes_than_it_or_its_account_m
     assert made.json()["scopes"] == ["read", "publish"]
 
 
-def test_a_log_in_that_names_no_scope_gets_all_but_administer():
+def test_default_scopes_are_all_grantable_scopes_except_administer():
     assert api_tokens.default_scopes(an_account("chief", is_superuser=True)) == [
         "read", "submit", "publish", "manage",
     ]  # fmt: skip
@@ -219,7 +219,7 @@ def _migrate() -> None:
     roles.set_up()
 
 
-def test_existing_staff_keeps_its_work_over_the_api_but_publishes_no_more(shout):
+def test_migration_gives_existing_staff_all_former_rights_except_publishing(shout):
     clerk = an_account("clerk", is_staff=True)
     _migrate()
     clerk = Account.objects.get(pk=clerk.pk)
@@ -235,7 +235,7 @@ def test_existing_staff_keeps_its_work_over_the_api_but_publishes_no_more(shout)
     assert not clerk.user_permissions.exists()
 
 
-def test_existing_tokens_never_gain_the_scope_to_publish():
+def test_migration_does_not_add_the_publish_scope_to_existing_tokens():
     chief = an_account("chief", is_superuser=True)
     for scopes in (["read", "submit"], ["read", "administer"], ["read", "submit", "administer"]):
         a_program(chief, *scopes)
@@ -248,7 +248,7 @@ def test_existing_tokens_never_gain_the_scope_to_publish():
     ]
 
 
-def test_permissions_of_the_admin_are_migrated_to_the_required_right():
+def test_migration_converts_admin_permissions_to_rights():
     from django.contrib.auth.models import Group, Permission
 
     group = Group.objects.create(name="support")

@@ -92,7 +92,7 @@ def test_every_number_of_a_request_has_a_range():
 
 
 @pytest.mark.parametrize("field", NUMBER_FIELDS, ids=NUMBER_PATHS)
-def test_number_is_read_into_its_range(field):
+def test_decoded_number_is_within_its_range(field):
     for text in (
         *worst.NUMBERS,
         "9" * 1_000_000,
@@ -184,7 +184,7 @@ IDENTITY = {"authenticator", "hostid", "rpc_seqno", "core_client_major_version",
 IDENTITY |= {"core_client_minor_version", "code_sign_key"}
 
 
-def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
+def test_extreme_numbers_in_a_request_do_not_affect_other_hosts(world, tmp_path):
     for number, text in enumerate(worst.NUMBERS):
         client = attached(f"bad{number}@example.org")
         value = text.encode()
@@ -197,7 +197,7 @@ def test_request_of_worst_numbers_harms_no_other_host(world, tmp_path):
 
 
 @pytest.mark.parametrize("end", ["low", "high"])
-def test_numbers_at_the_ends_of_their_ranges_harm_no_other_host(world, tmp_path, end):
+def test_numbers_at_the_ends_of_their_ranges_do_not_affect_other_hosts(world, tmp_path, end):
     """Extreme allowed numbers, in all fields at once and in each field alone."""
     values = {one.path: repr(getattr(one.range, end)).encode() for one in NUMBER_FIELDS}
     values = {path: value for path, value in values.items() if path not in IDENTITY}
@@ -213,14 +213,14 @@ def test_numbers_at_the_ends_of_their_ranges_harm_no_other_host(world, tmp_path,
 
 
 @pytest.mark.parametrize("path", ["hostid", "rpc_seqno", "core_client_major_version"])
-def test_identity_of_worst_numbers_harms_no_other_host(world, tmp_path, path):
+def test_extreme_numbers_in_identity_fields_do_not_affect_other_hosts(world, tmp_path, path):
     client = attached("bad@example.org")
     for text in worst.NUMBERS:
         send(client, {path: text.encode(), "core_client_release": text.encode()})
     check_everything_works(world, tmp_path)
 
 
-def test_texts_of_every_kind_harm_no_other_host(world, tmp_path):
+def test_extreme_texts_in_a_request_do_not_affect_other_hosts(world, tmp_path):
     client = attached("bad@example.org")
     for text in worst.TEXTS:
         send(client, {path: text for path in TEXT_PATHS if path not in IDENTITY})
@@ -229,7 +229,7 @@ def test_texts_of_every_kind_harm_no_other_host(world, tmp_path):
     check_everything_works(world, tmp_path)
 
 
-def test_stored_values_are_within_their_ranges(world, tmp_path):
+def test_stored_numbers_are_within_their_ranges(world, tmp_path):
     for text in worst.NUMBERS:
         send(
             attached(f"b{len(text)}{hash(text)}@example.org"),
@@ -265,7 +265,7 @@ def upload(values):
     return b"<file_upload><file_info>%s</file_info>%s<data>\nx" % (info, rest)
 
 
-def test_an_upload_of_good_values_is_stored(own_folders):
+def test_valid_upload_is_stored(own_folders):
     signing.ensure_keys()
     assert b"<status>0</status>" in send_upload(upload({}))
     assert storage.upload_path(UPLOADED).read_bytes() == b"x"
@@ -274,7 +274,7 @@ def test_an_upload_of_good_values_is_stored(own_folders):
 @pytest.mark.parametrize(
     "field", ["name", "xml_signature", "max_nbytes", "nbytes", "md5_cksum", "offset"]
 )
-def test_worst_value_of_any_field_of_an_upload_stores_no_other_bytes(own_folders, field):
+def test_extreme_value_in_an_upload_field_stores_no_unexpected_bytes(own_folders, field):
     signing.ensure_keys()
     for value in (*map(str.encode, worst.NUMBERS), *worst.TEXTS):
         said = send_upload(upload({field: value}))
@@ -287,7 +287,7 @@ def test_worst_value_of_any_field_of_an_upload_stores_no_other_bytes(own_folders
             path.unlink()
 
 
-def test_worst_name_of_a_size_query_is_answered(own_folders):
+def test_size_query_with_an_extreme_name_gets_a_valid_status(own_folders):
     for value in (*map(str.encode, worst.NUMBERS), *worst.TEXTS):
         body = b"<data_server_request><get_file_size>%s</get_file_size>" % value
         assert re.search(rb"<status>(-1|0|1)</status>", send_upload(body)), value[:80]

@@ -90,7 +90,7 @@ def with_podman(client: OurClient, folder: Path) -> Path:
     return folder / "said"
 
 
-def test_apps_of_every_kind_are_computed_by_our_client(project, our_client, tmp_path):
+def test_our_client_computes_script_and_container_apps(project, our_client, tmp_path):
     box = "sh -c 'cat in; pwd | wc -l'"
     [summed], [boxed] = project.submit_kinds(
         [
@@ -113,7 +113,7 @@ def test_apps_of_every_kind_are_computed_by_our_client(project, our_client, tmp_
     assert client.stop() == 0
 
 
-def test_the_error_of_a_program_is_reported(project, our_client):
+def test_program_error_is_reported_as_client_error_with_its_cause_in_stderr(project, our_client):
     once = one_at_a_time("sh") | {"text": "", "outputs": OUT}
     table = {"text": "5", "outputs": [*OUT, {"open_name": "table"}]}
     sort = "sort < in | tr 'ab' \"AB\""

@@ -41,7 +41,7 @@ print("made", batch.pk, token, path)
 """
 
 
-def test_a_reader_that_goes_away_stops_the_stream(make_project):
+def test_output_stream_stops_when_the_reader_disconnects(make_project):
     project = make_project()
     project.serve_web()
     project.manage("create_account", "eve@example.org", "--password", "secret-eve-1")

@@ -121,7 +121,7 @@ def a_submitter(project: Project) -> Submitter:
     return Submitter(project.url, json.loads(allowed)["submission_key"])
 
 
-def test_a_submitter_of_boincs_kind_gets_its_outputs(our_project, our_client):
+def test_boinc_submission_client_submits_a_batch_and_downloads_its_outputs(our_project, our_client):
     project = our_project
     templates = project.folder / "var" / "templates"
     templates.mkdir()

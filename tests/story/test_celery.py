@@ -40,7 +40,9 @@ def all_is_well(project):
 
 
 @pytest.mark.lengthy
-def test_two_workers_finish_a_project_although_redis_is_killed_in_the_middle(celery, our_client):
+def test_two_workers_finish_all_workunits_although_redis_is_killed_and_restarted(
+    celery, our_client
+):
     project = celery.project
     names = project.submit(exponents([[p] for p in PRIMES[:8]]), quorum=2, fpops=1e9)
     for who in ("alice", "bob", "carol"):
@@ -58,7 +60,7 @@ def test_two_workers_finish_a_project_although_redis_is_killed_in_the_middle(cel
         assert "Traceback" not in celery.log(name), celery.log(name)
 
 
-def test_both_drivers_work_at_once_and_nothing_is_done_twice(celery, our_client):
+def test_celery_and_daemons_command_run_together_without_repeating_work(celery, our_client):
     project = celery.project
     with (project.folder / "daemons.log").open("ab") as output:
         project.children.start(
@@ -75,7 +77,7 @@ def test_both_drivers_work_at_once_and_nothing_is_done_twice(celery, our_client)
     all_is_well(project)
 
 
-def test_a_broker_that_never_comes_back_costs_no_work(celery):
+def test_daemon_command_works_while_the_broker_is_down(celery):
     project = celery.project
     celery.redis.kill()
     # Running passes end immediately, because there is no work yet.

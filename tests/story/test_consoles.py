@@ -149,7 +149,9 @@ def is_of_the_signer(block: Block) -> bool:
 
 @pytest.mark.needs("bash", "curl")
 @pytest.mark.parametrize("page", PAGES)
-def test_what_a_page_shows_can_be_typed(page, serving, checkout, stage, our_client, stock_client):
+def test_console_blocks_of_a_page_produce_the_shown_output(
+    page, serving, checkout, stage, our_client, stock_client
+):
     facts = PAGES[page]
     shell = open_shell(page, facts, serving, checkout)
     stage.callback(shell.close)
@@ -169,7 +171,9 @@ def test_what_a_page_shows_can_be_typed(page, serving, checkout, stage, our_clie
 
 
 @pytest.mark.needs("bash")
-def test_what_the_docs_show_of_signing_elsewhere_can_be_typed(make_project, checkout, stage):
+def test_console_blocks_about_offline_signing_produce_the_shown_output(
+    make_project, checkout, stage
+):
     project = make_project(ONLINE_SIGNING="false")
     project.manage("migrate", "--verbosity", "0")
     for page, facts in SIGNING.items():

@@ -83,7 +83,7 @@ class Asker:
     ("workunits", "quorum"),
     [pytest.param(8, 1, id="8 workunits of 1 result"), pytest.param(4, 2, id="4 workunits of 2")],
 )
-def test_eight_hosts_that_ask_at_the_same_moment_for_the_last_eight_results_get_one_each(
+def test_eight_concurrent_hosts_get_one_each_of_the_last_eight_results(
     our_project, workunits, quorum
 ):
     project = our_project

@@ -17,7 +17,7 @@ def attach(project, name, *words):
     return client.command("attach", project.url, *who, *words)
 
 
-def test_an_invitation_creates_as_many_accounts_as_it_is_for(make_project):
+def test_invitation_for_one_use_creates_one_account(make_project):
     project = make_project(ACCOUNT_CREATION="invitation")
     project.start()
     made = project.manage("invitation", "make", "--uses", "1", "--name", "class", "--json")

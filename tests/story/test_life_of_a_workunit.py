@@ -24,7 +24,7 @@ pytestmark = pytest.mark.story
 TARGETS = "SELECT axis, target FROM ledger_entry WHERE workunit_id = %s ORDER BY at, id"
 
 
-def test_the_life_of_a_workunit(make_project, our_client):
+def test_life_of_a_workunit_from_submission_to_archive(make_project, our_client):
     project = make_project(PURGE_AFTER="4")
     project.start()
     project.publish()
@@ -123,7 +123,7 @@ def test_the_life_of_a_workunit(make_project, our_client):
     assert project.stop() == 0, project.log()
 
 
-def test_a_wrong_result_is_detected_and_a_killed_client_continues(make_project, our_client):
+def test_wrong_result_becomes_invalid_and_killed_client_resumes_its_work(make_project, our_client):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()

@@ -74,7 +74,7 @@ def check_log(front):
     assert "?" not in front.log.read_text()
 
 
-def test_our_clients_compute_over_https_and_files_come_from_nginx(front, our_client):
+def test_our_clients_compute_over_https_and_nginx_serves_the_files(front, our_client):
     names = front.project.submit(exponents([[p] for p in (3, 5, 7)]), quorum=2, fpops=1e9)
     for who in ("alice", "bob"):
         our_client(front.project, who).start()
@@ -96,7 +96,7 @@ def test_a_stock_client_computes_over_https(front, stage):
 
 @pytest.mark.lengthy
 @pytest.mark.stock_client
-def test_a_stock_client_that_was_attached_by_http_follows_the_redirects(
+def test_stock_client_attached_by_http_follows_the_redirects_to_https(
     make_project, stage, monkeypatch
 ):
     """Projects that move to HTTPS keep their MASTER_URL, which identifies them to clients (trap 24)."""

@@ -60,7 +60,7 @@ def shell(words, environment, **options):
     )
 
 
-def test_futures_bring_the_answers_of_volunteers(served, our_client, tmp_path):
+def test_futures_return_the_outputs_computed_by_volunteers(served, our_client, tmp_path):
     project, token = served
     with Project(project.url, token) as mine:
         source = a_program(
@@ -93,7 +93,7 @@ def test_futures_bring_the_answers_of_volunteers(served, our_client, tmp_path):
         assert mine.find_batch("by hand").progress().done == 1
 
 
-def test_a_submission_survives_a_line_that_breaks(served, stage, tmp_path):
+def test_interrupted_submission_and_upload_are_retried_without_duplicates(served, stage, tmp_path):
     project, token = served
     project.publish()
     between = proxy.Proxy(project.port)
@@ -112,7 +112,7 @@ def test_a_submission_survives_a_line_that_breaks(served, stage, tmp_path):
     assert [one.times for one in between.faults] == [0, 0]
 
 
-def test_a_hundred_thousand_generated_workunits_in_flat_memory(served):
+def test_submitting_100_000_generated_workunits_uses_constant_memory(served):
     project, token = served
     project.publish()
     with Project(project.url, token) as mine:
@@ -125,7 +125,7 @@ def test_a_hundred_thousand_generated_workunits_in_flat_memory(served):
     assert grown < 80_000  # kilobytes; the names alone have 20 000
 
 
-def test_both_programs_come_with_the_client(tmp_path):
+def test_client_package_installs_the_volunteer_and_scientist_programs(tmp_path):
     new = tmp_path / "new"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", new], check=True)
     # The dependencies are already installed for this Python, so pip needs no network.

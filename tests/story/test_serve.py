@@ -32,7 +32,7 @@ def project(make_project):
     return project
 
 
-def test_a_web_server_that_gave_up_is_started_again(project):
+def test_serve_restarts_a_web_server_that_exited(project):
     server = child(project, "granian")
 
     def has_given_up():
@@ -50,7 +50,7 @@ def test_a_web_server_that_gave_up_is_started_again(project):
     assert project.stop() == 0, project.log()
 
 
-def test_daemons_that_ended_are_started_again(project):
+def test_serve_restarts_killed_daemons_and_leaves_no_orphans(project):
     daemons = child(project, "daemons")
     project.wait(daemons.children, within=30, what="the first is started")
     orphans = daemons.children()
@@ -62,7 +62,7 @@ def test_daemons_that_ended_are_started_again(project):
     assert project.stop() == 0, project.log()
 
 
-def test_files_of_another_project_are_refused(project):
+def test_serve_and_daemons_refuse_the_files_of_another_project(project):
     assert project.stop() == 0, project.log()
     (project.folder / "var/project-id").write_text("00000000-0000-0000-0000-000000000001\n")
     for command in (["serve", "--port", "1", "--quiet"], ["daemons"]):
@@ -70,7 +70,7 @@ def test_files_of_another_project_are_refused(project):
             project.manage(*command)
 
 
-def test_a_second_one_over_the_same_folder_is_refused(project):
+def test_second_serve_over_the_same_folder_is_refused(project):
     with pytest.raises(AssertionError, match="is served already, by process"):
         project.manage("serve", "--port", "1", "--quiet")
     assert project._answers()

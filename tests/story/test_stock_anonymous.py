@@ -26,7 +26,9 @@ OWN = f"""\
 """
 
 
-def test_a_volunteers_own_program_computes_where_the_project_has_none(make_project, stock_client):
+def test_anonymous_platform_app_computes_where_the_project_has_no_app_version(
+    make_project, stock_client
+):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.manage("publish_app", APP, "1.00", "windows_x86_64", PROGRAM, "--create-app")

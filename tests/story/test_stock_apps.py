@@ -22,7 +22,7 @@ OF_APPS = " WHERE app_id IN (SELECT id FROM app WHERE name = ANY(%s))"
 WORDS = """ 'two  words' "it's" '' '<a&b>' '$HOME' '%s' "äö" """
 
 
-def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
+def test_stock_client_and_ours_return_equal_outputs_of_scripts_and_commands(
     shared_project, stock_client, our_client, tmp_path
 ):
     project = shared_project
@@ -68,7 +68,7 @@ def test_a_stock_client_and_ours_agree_on_scripts_and_commands(
     assert "0 violations" in project.fsck()
 
 
-def test_a_stock_client_says_what_a_program_did_wrong(shared_project, stock_client):
+def test_stock_client_reports_the_error_of_a_program_in_stderr(shared_project, stock_client):
     project = shared_project
     made = ["--create-app", "--kind", "command", "--success-rule", "both"]
     project.manage("publish_app", "strict", "1.00", *made)

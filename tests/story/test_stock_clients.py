@@ -19,7 +19,7 @@ PER_WORKUNIT = 11
 PATIENCE = 150
 
 
-def test_stock_clients_compute_workunits_to_their_end(our_project, stock_client):
+def test_three_stock_clients_compute_workunits_until_they_are_archived(our_project, stock_client):
     project = our_project
     clients = [stock_client(project, name) for name in ("alice", "bob", "carol")]
     for client in clients:

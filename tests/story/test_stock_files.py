@@ -31,7 +31,7 @@ def is_done(project, kind):
     return row["state"] == FileRequest.State.DONE
 
 
-def test_a_file_is_put_on_a_client_sent_by_it_and_deleted(our_project, stock_client):
+def test_host_file_is_put_on_a_client_fetched_from_it_and_deleted(our_project, stock_client):
     project = our_project
     client = stock_client(project, "alice")
     client.attach()
@@ -79,7 +79,7 @@ def say_up(client, result, text):
     unfinished.rename(folder / f"trickle_up_{result}_{int(time.time())}.xml")
 
 
-def test_a_running_result_and_the_server_talk_by_trickles(our_project, stock_client):
+def test_running_result_and_server_exchange_trickles(our_project, stock_client):
     project = our_project
     client = stock_client(project, "alice")
     client.attach()

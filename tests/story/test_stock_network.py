@@ -79,7 +79,7 @@ def output(project, name):
     return path.read_bytes()
 
 
-def test_a_scheduler_that_fails_is_asked_again(stage_with_proxy):
+def test_client_retries_a_failed_scheduler_request(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     faults = [Fault(SCHEDULER), Fault(SCHEDULER, status="500 Internal Server Error")]
     proxy.faults += faults
@@ -94,7 +94,7 @@ def test_a_scheduler_that_fails_is_asked_again(stage_with_proxy):
     assert output(project, name) == b"x" * 10
 
 
-def test_a_report_whose_reply_was_lost_is_taken_once(stage_with_proxy):
+def test_report_repeated_after_a_lost_reply_is_credited_once(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     submit(project, ["nap 8", "write 10"])
     client.attach()
@@ -116,7 +116,7 @@ def test_a_report_whose_reply_was_lost_is_taken_once(stage_with_proxy):
     assert project.count("SELECT count(*) FROM credit_entry") == 1
 
 
-def test_a_master_page_that_fails_is_asked_for_again(stage_with_proxy):
+def test_client_retries_a_failed_master_page_download(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     # After the account was created, because this also needs the connection.
     url = project.url
@@ -137,7 +137,7 @@ def test_a_master_page_that_fails_is_asked_for_again(stage_with_proxy):
     )
 
 
-def test_files_that_cannot_be_fetched_are_fetched_later(stage_with_proxy):
+def test_client_retries_failed_input_downloads(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     faults = [
         Fault(DOWNLOAD, times=2),
@@ -156,7 +156,7 @@ def test_files_that_cannot_be_fetched_are_fetched_later(stage_with_proxy):
     assert output(project, name) == b"A\nB\nC\n"
 
 
-def test_a_download_that_was_cut_goes_on_where_it_was(stage_with_proxy):
+def test_interrupted_download_resumes_at_its_offset(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     text = "".join(f"{number:09}\n" for number in range(LONG // 10))
     name = submit(project, ["upper one"], files={"one": text})
@@ -176,7 +176,7 @@ def test_a_download_that_was_cut_goes_on_where_it_was(stage_with_proxy):
     assert output(project, name) == text.upper().encode()
 
 
-def test_an_upload_that_was_cut_goes_on_where_it_was(stage_with_proxy):
+def test_interrupted_upload_resumes_at_its_offset(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     name = submit(project, [f"write {LONG}"])
     proxy.faults.append(Fault(UPLOAD, sent=LONG // 2))
@@ -191,7 +191,7 @@ def test_an_upload_that_was_cut_goes_on_where_it_was(stage_with_proxy):
     assert output(project, name) == b"x" * LONG
 
 
-def test_an_upload_that_fails_is_tried_again_until_it_is_there(stage_with_proxy):
+def test_failed_upload_is_retried_until_it_succeeds(stage_with_proxy):
     project, proxy, client = stage_with_proxy
     faults = [Fault(UPLOAD), Fault(UPLOAD, status="500 Internal Server Error")]
     proxy.faults += [*faults, Fault(UPLOAD, received=20)]

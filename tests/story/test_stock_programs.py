@@ -134,7 +134,7 @@ def talks_with_its_project(pair: Pair) -> None:
         project.manage("trickle", "send", row["name"], "go on now")
 
 
-def test_a_program_with_boinc_s_library_behaves_the_same_under_both_clients(
+def test_program_with_boinc_library_behaves_the_same_under_stock_client_and_ours(
     make_project, stock_client, our_client, tmp_path
 ):
     project = make_project(PURGE_AFTER="3600")

@@ -32,7 +32,7 @@ def ask_until(client, is_so, *, within=60.0, every=2.0, what):
         time.sleep(every)
 
 
-def test_a_client_with_a_wrong_key_is_told_how_to_mend_it(our_project, stock_client):
+def test_client_with_a_wrong_account_key_shows_how_to_fix_it(our_project, stock_client):
     client = stock_client(our_project, "eve")
 
     client.attach_with("0123456789abcdef0123456789abcdef")
@@ -42,7 +42,7 @@ def test_a_client_with_a_wrong_key_is_told_how_to_mend_it(our_project, stock_cli
     assert our_project.count("SELECT count(*) FROM host") == 0
 
 
-def test_a_client_without_account_is_told_that_its_password_is_wrong(our_project, stock_client):
+def test_account_lookup_with_a_wrong_password_prints_bad_password(our_project, stock_client):
     client = stock_client(our_project, "eve")
     client.attach()
 
@@ -51,7 +51,7 @@ def test_a_client_without_account_is_told_that_its_password_is_wrong(our_project
     assert "bad password" in said.stdout + said.stderr
 
 
-def test_a_client_is_told_that_there_is_no_work_and_gets_some_later(our_project, stock_client):
+def test_client_shows_that_no_work_is_available_and_gets_work_later(our_project, stock_client):
     client = stock_client(our_project, "alice")
     client.attach()
     say_until(client, "Project has no tasks available")
@@ -65,9 +65,7 @@ def test_a_client_is_told_that_there_is_no_work_and_gets_some_later(our_project,
     )
 
 
-def test_a_client_that_is_attached_to_the_sample_work_of_make_run_finishes_some(
-    make_project, stock_client
-):
+def test_client_finishes_sample_work_of_the_serve_command(make_project, stock_client):
     project = make_project()
     project.start("--sample-work")
     client = stock_client(project, "alice")
@@ -84,7 +82,9 @@ def test_a_client_that_is_attached_to_the_sample_work_of_make_run_finishes_some(
     assert all("composite" in answer.read_text() for answer in answers)
 
 
-def test_a_cancelled_workunit_is_aborted_on_the_client(make_project, stock_client):
+def test_running_result_of_a_cancelled_workunit_is_aborted_on_the_client(
+    make_project, stock_client
+):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()
@@ -114,7 +114,7 @@ def test_a_cancelled_workunit_is_aborted_on_the_client(make_project, stock_clien
     assert "0 violations" in project.fsck()
 
 
-def test_a_result_that_a_client_has_lost_is_sent_again(our_project, stock_client):
+def test_result_lost_by_the_client_is_resent(our_project, stock_client):
     client = stock_client(our_project, "alice")
     client.attach()
     our_project.submit({"slow": "2\n3\n5\n7\n"}, seconds=2)
@@ -148,7 +148,7 @@ def project_with_a_database_of_its_own(make_project) -> Project:
     return project
 
 
-def test_a_client_waits_while_the_database_is_away_and_finishes_its_work_after(
+def test_client_waits_while_the_database_is_down_and_then_finishes_its_work(
     project_with_a_database_of_its_own, stock_client
 ):
     project = project_with_a_database_of_its_own
@@ -170,9 +170,7 @@ def test_a_client_waits_while_the_database_is_away_and_finishes_its_work_after(
     assert "0 violations" in project.fsck()
 
 
-def test_a_client_whose_server_was_away_uploads_and_reports_when_it_is_back(
-    our_project, stock_client
-):
+def test_client_uploads_and_reports_after_a_server_outage(our_project, stock_client):
     client = stock_client(our_project, "alice")
     client.attach()
     our_project.submit({"slow": "2\n3\n5\n7\n"}, seconds=1)
@@ -198,7 +196,9 @@ def retry_transfers(client):
             client._boinccmd("--file_transfer", client.project.url, name, "retry")
 
 
-def test_a_client_takes_over_a_rotated_key_and_checks_programs_by_it(our_project, stock_client):
+def test_client_accepts_a_rotated_code_sign_key_and_verifies_programs_with_it(
+    our_project, stock_client
+):
     client = stock_client(our_project, "alice")
     client.attach()
     say_until(client, "Project has no tasks available")

@@ -68,7 +68,7 @@ def memory_sentence(log):
     return told[1]
 
 
-def test_explain_names_the_host_and_the_sentence_that_its_client_was_told(
+def test_explain_prints_the_refused_host_and_the_message_shown_by_its_client(
     make_project, stock_client
 ):
     project = make_project(PURGE_AFTER="3600")
@@ -109,7 +109,7 @@ def test_explain_names_the_host_and_the_sentence_that_its_client_was_told(
     assert "0 violations" in project.fsck()
 
 
-def test_a_client_is_told_which_computers_are_not_supported(make_project, stock_client):
+def test_client_shows_that_its_platform_is_not_supported(make_project, stock_client):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.manage("publish_app", "elsewhere", "1.00", "windows_x86_64", PROGRAM, "--create-app")
@@ -134,7 +134,7 @@ def test_a_client_is_told_which_computers_are_not_supported(make_project, stock_
     assert "0 violations" in project.fsck()
 
 
-def test_a_denied_host_is_told_so_and_gets_work_when_it_is_allowed_again(
+def test_denied_host_shows_the_refusal_and_gets_work_after_it_is_allowed_again(
     make_project, stock_client
 ):
     project = make_project(PURGE_AFTER="3600")
@@ -161,7 +161,9 @@ def test_a_denied_host_is_told_so_and_gets_work_when_it_is_allowed_again(
     assert "0 violations" in project.fsck()
 
 
-def test_a_client_is_told_that_it_is_too_old_or_has_a_foreign_key(make_project, stock_client):
+def test_client_shows_that_its_version_is_too_old_or_its_code_sign_key_is_wrong(
+    make_project, stock_client
+):
     project = make_project(MIN_CLIENT_VERSION="80000")
     project.start()
     project.publish()
@@ -204,7 +206,9 @@ def own_key_removed(client):
         (client.folder / f"client_state_{spare}.xml").unlink(missing_ok=True)
 
 
-def test_maintenance_leaves_the_client_its_work_and_ends(make_project, stock_client):
+def test_client_keeps_its_work_during_maintenance_and_finishes_it_afterwards(
+    make_project, stock_client
+):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()
@@ -233,7 +237,7 @@ def test_maintenance_leaves_the_client_its_work_and_ends(make_project, stock_cli
     assert "0 violations" in project.fsck()
 
 
-def test_a_client_is_told_when_its_daily_quota_is_used_up(make_project, stock_client):
+def test_client_shows_that_its_daily_quota_is_used_up(make_project, stock_client):
     project = make_project(PURGE_AFTER="3600", DAILY_QUOTA="1")
     project.start()
     project.publish()
@@ -258,7 +262,7 @@ def test_a_client_is_told_when_its_daily_quota_is_used_up(make_project, stock_cl
     assert "0 violations" in project.fsck()
 
 
-def test_a_client_gets_work_of_the_selected_app_only(make_project, stock_client):
+def test_client_gets_only_work_of_the_app_selected_in_its_preferences(make_project, stock_client):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()

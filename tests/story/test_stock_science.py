@@ -82,7 +82,7 @@ def assimilated(stage, row, name="out"):
     return path.read_text()
 
 
-def test_two_inputs_become_one_output(stage):
+def test_program_reads_two_input_files_and_writes_one_output(stage):
     files = {"one": "Ein Hut, ", "two": "ein Stock.\n"}
 
     [row] = play(stage, ["upper one", "upper two", "upper one"], files=files)
@@ -91,7 +91,7 @@ def test_two_inputs_become_one_output(stage):
     assert assimilated(stage, row) == "EIN HUT, EIN STOCK.\nEIN HUT, "
 
 
-def test_many_short_programs_all_come_home(stage):
+def test_all_results_of_many_short_programs_succeed(stage):
     rows = play(stage, ["write 10"], count=12)
 
     assert len(rows) == 12
@@ -99,14 +99,14 @@ def test_many_short_programs_all_come_home(stage):
     assert {assimilated(stage, row) for row in rows} == {"x" * 10}
 
 
-def test_what_a_program_says_on_stderr_reaches_the_scientist(stage):
+def test_stderr_of_a_program_is_stored_with_its_result(stage):
     [row] = play(stage, ["say the lamp burns low: 5 < 7 & so on", "write 1"])
 
     assert row["outcome"] == Outcome.SUCCESS
     assert "the lamp burns low: 5 < 7 & so on" in row["stderr"]
 
 
-def test_the_exit_code_of_a_program_reaches_the_scientist(stage):
+def test_exit_code_of_a_program_is_stored_with_its_result(stage):
     [row] = play(stage, ["say about to leave", "exit 19"])
 
     assert row["outcome"] == Outcome.CLIENT_ERROR
@@ -115,7 +115,7 @@ def test_the_exit_code_of_a_program_reaches_the_scientist(stage):
     assert "exited with code 19" in row["stderr"]
 
 
-def test_a_program_killed_by_a_signal_is_an_error_that_names_it(stage):
+def test_program_killed_by_a_signal_is_a_client_error_with_the_signal_number(stage):
     [row] = play(stage, [f"die {int(signal.SIGSEGV)}"])
 
     assert row["outcome"] == Outcome.CLIENT_ERROR
@@ -123,7 +123,7 @@ def test_a_program_killed_by_a_signal_is_an_error_that_names_it(stage):
     assert row["exit_status"] == signal.SIGSEGV
 
 
-def test_an_output_that_is_too_long_is_an_error_and_is_not_uploaded(stage):
+def test_output_over_max_nbytes_is_a_client_error_and_is_not_uploaded(stage):
     project, _client = stage
 
     [row] = play(stage, ["write 5000"], outputs=[{"max_nbytes": 1000}])
@@ -133,7 +133,7 @@ def test_an_output_that_is_too_long_is_an_error_and_is_not_uploaded(stage):
     assert not list((project.folder / "var" / "upload").rglob(f"{row['name']}_*"))
 
 
-def test_a_program_that_fills_the_disk_is_stopped(stage):
+def test_program_over_its_disk_bound_is_stopped(stage):
     # The client checks every 300 s (client/app_control.cpp, check_rsc_limits_exceeded).
     [row] = play(stage, ["write 3000000", "nap 600"], rsc_disk_bound=1e6, within=400)
 
@@ -141,7 +141,7 @@ def test_a_program_that_fills_the_disk_is_stopped(stage):
     assert row["exit_status"] == EXIT_DISK_LIMIT_EXCEEDED
 
 
-def test_a_volunteer_aborts_a_result(stage):
+def test_result_aborted_by_the_volunteer_is_reported_as_a_client_error(stage):
     project, client = stage
 
     def abort():
@@ -157,7 +157,7 @@ def test_a_volunteer_aborts_a_result(stage):
     assert workunit["canonical_result_id"] is None
 
 
-def test_a_program_is_told_who_it_computes_for(stage):
+def test_program_reads_user_app_and_result_names_from_init_data(stage):
     [row] = play(
         stage,
         [f"facts {name}" for name in ("user_name", "app_name", "result_name", "rsc_fpops_est")],
@@ -172,7 +172,7 @@ def test_a_program_is_told_who_it_computes_for(stage):
     ]
 
 
-def test_processor_time_is_counted_across_a_restart_of_the_client(stage):
+def test_cpu_time_is_counted_across_a_client_restart(stage):
     _project, client = stage
     restarted = []
 
@@ -191,7 +191,7 @@ def test_processor_time_is_counted_across_a_restart_of_the_client(stage):
     assert row["elapsed_time"] >= 3
 
 
-def test_an_input_and_an_output_stay_with_the_client_if_they_are_to(stage):
+def test_sticky_input_and_output_files_are_kept_on_the_client(stage):
     _project, client = stage
     files = {"one": "bread\n"}
 

@@ -43,7 +43,7 @@ def typed(lines: list[str], project: Project, folder) -> str:
     return f"set -e; unset PYTHONPATH XDG_CONFIG_HOME; cd {shlex.quote(str(folder))}\n{text}\n"
 
 
-def test_a_newcomers_ten_lines_bring_right_answers(
+def test_readme_commands_for_scientists_return_correct_outputs(
     make_project, our_client, stock_client, tmp_path
 ):
     project = make_project()

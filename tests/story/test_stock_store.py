@@ -11,7 +11,7 @@ from tests.story.test_stock_replies import ask_until
 pytestmark = pytest.mark.stock_client
 
 
-def test_clients_follow_to_the_store_and_what_is_over_is_deleted_there(
+def test_clients_download_from_the_s3_store_and_finished_inputs_are_deleted_there(
     make_project, stock_client, our_client, monkeypatch
 ):
     for name, value in store.KEYS.items():

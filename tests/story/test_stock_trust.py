@@ -26,7 +26,9 @@ def ask_both_until(clients, is_so, *, what):
     ask_until(clients[0], each, what=what, every=1)
 
 
-def test_targeted_work_goes_to_its_host_and_a_broadcast_to_both(make_project, stock_client):
+def test_targeted_workunit_is_sent_to_its_host_and_a_broadcast_to_both_hosts(
+    make_project, stock_client
+):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()
@@ -72,7 +74,7 @@ def lucky_key():
     raise AssertionError
 
 
-def test_clients_that_agreed_need_no_second_opinion_any_more(make_project, stock_client):
+def test_workunits_of_trusted_hosts_get_no_second_replica(make_project, stock_client):
     project = make_project(PURGE_AFTER="3600", CHANCE_KEY=lucky_key())
     project.start()
     project.publish()
@@ -110,7 +112,9 @@ def is_waiting(project):
     return project.sql("SELECT FROM pg_locks WHERE NOT granted AND relation = 'host'::regclass")
 
 
-def test_a_result_that_no_client_has_heard_of_is_soon_replaced(make_project, stock_client):
+def test_result_never_acknowledged_by_a_client_is_replaced_after_ack_timeout(
+    make_project, stock_client
+):
     project = make_project(PURGE_AFTER="3600")
     project.start()
     project.publish()

@@ -32,7 +32,9 @@ def held(client):
     return len(re.findall(r"^ +name: \S+", client.tasks(), re.MULTILINE))
 
 
-def test_preferences_of_one_computer_come_to_the_others(our_project, stock_client):
+def test_global_preferences_of_one_host_are_copied_to_other_hosts_of_the_account(
+    our_project, stock_client
+):
     first = stock_client(our_project, "alice")
     key = first.attach()
     ask_until(first, lambda: our_project.count("SELECT count(*) FROM host"), what="known", every=1)
@@ -62,7 +64,7 @@ def buffer_of(client, days):
     client.command("--read_global_prefs_override")
 
 
-def test_a_client_gets_as_much_as_its_preferences_ask_for(our_project, stock_client):
+def test_client_gets_as_much_work_as_its_work_buffer_requests(our_project, stock_client):
     project = our_project
     client = stock_client(project, "alice")
     buffer_of(client, 0)

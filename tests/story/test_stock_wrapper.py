@@ -65,7 +65,7 @@ def assert_trickles_came(project, results) -> None:
         assert 2 <= count <= result["elapsed_time"] / TRICKLE_SECONDS + 1, (count, result)
 
 
-def test_boincs_wrapper_behaves_the_same_under_both_clients(
+def test_boinc_wrapper_behaves_the_same_under_stock_client_and_ours(
     make_project, stock_client, our_client, tmp_path
 ):
     boinc_wrapper()

@@ -88,7 +88,7 @@ def kept(project):
     return project.sql("SELECT count(*) AS n FROM file WHERE doomed_at IS NULL")[0]["n"]
 
 
-def test_memory_stays_flat_however_many_workunits_come(project):
+def test_server_memory_stays_constant_during_a_large_submission(project):
     for _ in range(2 * len(workers(project))):
         assert post(project, body_of(1000))[0] == 201
     before = {one.pid: one.memory_info().rss for one in workers(project)}

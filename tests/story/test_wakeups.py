@@ -30,7 +30,7 @@ def upload(project, result_name):
         arriving.finish(md5=None)
 
 
-def test_a_report_is_assimilated_within_a_moment_although_daemons_poll_rarely(
+def test_reported_result_is_assimilated_at_once_although_daemons_poll_rarely(
     make_project, settings, capsys
 ):
     project = make_project()

@@ -1,1 +1,1 @@
-"""The subcommands of `scientist`: each module adds its options and runs them."""
+"""The subcommands of `scientist`: each module adds commands and runs them."""

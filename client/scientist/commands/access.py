@@ -53,11 +53,11 @@ def describe(commands: Commands) -> None:
     logout = commands.add("logout", log_out, help="revoke and delete the token")
     text = "address of the project (default: the address of the last login)"
     logout.add_argument("address", metavar="URL", nargs="?", help=text)
-    commands.add("whoami", who_am_i, help="show the account of the token, and quotas")
+    commands.add("whoami", who_am_i, help="show the account of the token and its quotas")
 
 
 def log_in(context: Context) -> None:
-    """Carry out `login`, with a password or with an existing token."""
+    """Run `login`: create a token with a password, or test an existing token; store the token."""
     options = context.options
     address = options.address or options.url or os.environ.get("MANYHANDS_URL")
     if not address:
@@ -103,9 +103,9 @@ def _create_token(options: argparse.Namespace, url: str) -> dict[str, Any]:
 
 
 def log_out(context: Context) -> None:
-    """Carry out `logout`: delete the stored token and revoke it in the project.
+    """Run `logout`: delete the stored token, and revoke it if `login` created it.
 
-    If it cannot be revoked, a warning is printed.
+    If the token cannot be revoked, a warning is printed.  Raises NotLoggedIn if no token is stored.
     """
     options = context.options
     logins = store.load()

@@ -35,7 +35,7 @@ _PUBLICATION_FIELDS = (
 
 def describe(commands: Commands) -> None:
     """Add `app` and its four subcommands to the parser."""
-    app = commands.group("app", help="list, show, create, publish apps")
+    app = commands.group("app", help="list, show, create and publish apps")
     app.add("list", list_apps, help="list the apps")
     show = app.add("show", show_app, help="show an app and its versions")
     show.add_argument("app", metavar="NAME")
@@ -65,15 +65,15 @@ def _describe_rules(command: argparse.ArgumentParser, default_kind: str) -> None
 def _describe_publish(publish: argparse.ArgumentParser) -> None:
     add = publish.add_argument
     add("app", metavar="NAME")
-    text = "an executable, an archive or folder with run.sh, further files; or a URL"
+    text = "an executable, an archive or a folder with run.sh, and further files; or a URL"
     add("source", metavar="SOURCE", nargs="*", help=text)
     add("--version", metavar="V", default="1.00", help="version number (default 1.00)")
     text = "platform; repeatable (default: the platforms of the app's kind)"
     add("--platform", action="append", metavar="P", help=text)
-    add("--plan-class", metavar="C", help="plan class: requirements of the computer")
+    add("--plan-class", metavar="C", help="plan class, which sets requirements for the computer")
     add("--main-program", metavar="FILE", help="the file to start, if there are several files")
     add("--cmdline", metavar="WORDS", help="arguments for the program in every workunit")
-    add("--source-url", metavar="URL", help="URL from which the project downloads it")
+    add("--source-url", metavar="URL", help="URL from which the project downloads the program")
     add("--image", metavar="IMAGE", help="container image, with its digest")
     add("--signatures", metavar="DIR", type=Path, help="folder of .sig files from the operator")
     add("--create", action="store_true", help="create the app if it does not exist")
@@ -87,7 +87,9 @@ def _describe_publish(publish: argparse.ArgumentParser) -> None:
 
 def list_apps(context: Context) -> None:
     columns = ("name", "kind", "versions>", "", "title")
-    empty = "There are no apps yet. scientist app publish NAME SOURCE --create"
+    empty = (
+        "There are no apps yet. Hint: scientist app publish NAME SOURCE --create creates an app."
+    )
     context.listing(list(context.project.apps()), columns, _app_row, empty)
 
 
@@ -141,7 +143,7 @@ def _version_row(info: AppVersionInfo) -> tuple[str, str, str, str]:
 
 
 def _rules(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the API's fields of a new app."""
+    """Return the options that describe a new app as fields of the API."""
     return {
         "user_friendly_name": options.title,
         "kind": options.kind,
@@ -198,9 +200,9 @@ def _create_if_missing(context: Context) -> None:
 
 
 def _default_kind(options: argparse.Namespace) -> str:
-    """Return the kind of a new app, derived from the source of its first version.
+    """Return the kind of a new app, which depends on the source of its first version.
 
-    Raises UsageError if there is no source.
+    Raises UsageError if the options contain no source and no image.
     """
     if options.image:
         return "container"

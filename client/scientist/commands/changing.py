@@ -20,18 +20,18 @@ def describe(commands: Commands) -> None:
     cancel.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     cancel.set_defaults(extra_names_target="which")
     retry = commands.add("retry", retry_batch, help="submit failed workunits again")
-    retry.add_argument("batch", metavar="BATCH", help="its id or its name")
+    retry.add_argument("batch", metavar="BATCH", help="id or name of the batch")
     text = "names of failed workunits of the batch, instead of --failed"
     retry.add_argument("workunits", metavar="WORKUNIT", nargs="*", help=text)
     retry.add_argument("--failed", action="store_true", help="all failed workunits")
     retry.set_defaults(extra_names_target="workunits")
     retire = commands.add("retire", retire_batch, help="let the project delete a batch")
-    retire.add_argument("batch", metavar="BATCH", help="its id or its name")
+    retire.add_argument("batch", metavar="BATCH", help="id or name of the batch")
     retire.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
 def cancel_things(context: Context) -> None:
-    """Cancel batches and workunits; the confirmation shows the numbers of workunits."""
+    """Cancel batches and workunits, after a confirmation that shows the numbers."""
     options = context.options
     batches, names = _split(context, options.which)
     parts = []
@@ -51,7 +51,10 @@ def cancel_things(context: Context) -> None:
 
 
 def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]]:
-    """Return the batches and the names of workunits among the targets.  Raises NotFoundError."""
+    """Divide the targets into batches and names of workunits.
+
+    Raises NotFoundError if a target is neither a batch nor a workunit.
+    """
     batches, names = [], []
     for which in dict.fromkeys(targets):
         try:

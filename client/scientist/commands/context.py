@@ -26,12 +26,15 @@ Item = TypeVar("Item")
 
 OK, FAILED_WORKUNITS = 0, 6
 _MIN_TABLE_WIDTH = 200
-#: The end of the heading of a column that is aligned to the right; it is not shown.
+#: A heading with this ending aligns its column to the right; the ending is not printed.
 _RIGHT = ">"
 
 
 def first_line(name: str) -> str:
-    """Read the first line of a file, or of standard input for ``-``.  Raises UsageError."""
+    """Return the first line of a file, or of standard input if `name` is ``-``.
+
+    Raises UsageError if the file cannot be read or the line is empty.
+    """
     try:
         if name == "-":
             line = sys.stdin.readline()
@@ -39,7 +42,7 @@ def first_line(name: str) -> str:
             with Path(name).expanduser().open(encoding="utf-8") as file:
                 line = file.readline()
     except (OSError, UnicodeDecodeError) as error:
-        hint = "the first line must be the secret, in UTF-8."
+        hint = "write the secret in the first line, in UTF-8."
         raise UsageError(f"{name} cannot be read: {error}", hint) from error
     line = line.rstrip("\r\n")
     if not line:
@@ -61,7 +64,7 @@ class Context:
 
     @cached_property
     def project(self) -> Project:
-        """The project at --url, accessed with --token, or with the defaults of these options."""
+        """The project of the options --url and --token, or of their defaults."""
         return self._stack.enter_context(Project(self.options.url, self.options.token))
 
     def batch(self, which: str) -> Batch:
@@ -82,7 +85,7 @@ class Context:
         return self.out.is_terminal and not self.json
 
     def answer(self, facts: object, text: RenderableType | None = None) -> None:
-        """Print the outcome of the command: with --json `facts` as a JSON document, else `text`."""
+        """Print `facts` as a JSON document if --json is set, else `text`, unless it is None."""
         if self.json:
             print(as_json(facts), flush=True)
         elif text is not None:
@@ -93,7 +96,7 @@ class Context:
         print(as_json(facts, indent=None), flush=True)
 
     def warn(self, sentence: str) -> None:
-        """Print a warning to stderr; nothing with --json."""
+        """Print a warning to stderr, unless --json is set."""
         if not self.json:
             self.err.print(Text(f"warning: {sentence}", style="yellow"))
 
@@ -104,14 +107,18 @@ class Context:
         row: Callable[[Item], Sequence[RenderableType]],
         empty: str,
     ) -> None:
-        """Print items as JSON with --json, else as a table, or the text `empty`."""
+        """Print items as JSON if --json is set, else as a table.
+
+        `row` returns the cells of an item.  If there are no items, `empty` is printed instead of a
+        table.
+        """
         if self.json or not items:
             self.answer(items, empty)
         else:
             self.table(columns, map(row, items))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[RenderableType]]) -> None:
-        """Print rows: on a terminal as a table, elsewhere as plain columns of full width.
+        """Print rows as a table on a terminal, and as columns of plain text elsewhere.
 
         `columns` are the headings; a column is aligned to the right if its heading ends with ``>``.
         """
@@ -128,9 +135,10 @@ class Context:
         print("\n".join(_plain(columns, [[str(cell) for cell in row] for row in rows])))
 
     def confirm(self, question: str) -> bool:
-        """Return whether the user answers a question with yes; with --yes, always True.
+        """Return True if --yes is set, or if the user answers the question with yes.
 
-        Raises UsageError if --yes is missing and stdin is not a terminal or --json is given.
+        Raises UsageError if --yes is missing and the user cannot be asked, because stdin is not a
+        terminal or --json is set.
         """
         if self.options.yes:
             return True
@@ -149,12 +157,12 @@ def _plain(columns: Sequence[str], rows: list[list[str]]) -> list[str]:
 
 
 def about(batch: Batch) -> dict[str, Any]:
-    """Return the id and the name of a batch in the form of the JSON output."""
+    """Return the id and the name of a batch as an object for the JSON output."""
     return {"batch": {"id": batch.id, "name": batch.name}}
 
 
 def as_json(facts: object, indent: int | None = 2) -> str:
-    """Return facts as JSON: dataclasses as objects, times in ISO 8601."""
+    """Return facts as a JSON document, with dataclasses as objects and times in ISO 8601."""
     return json.dumps(facts, indent=indent, default=_jsonable, ensure_ascii=False)
 
 

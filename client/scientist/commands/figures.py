@@ -1,4 +1,4 @@
-"""The commands `stats` and `status`: cost of your work, state of the project."""
+"""The commands `stats` (cost of your work) and `status` (state of the project)."""
 
 from __future__ import annotations
 
@@ -100,11 +100,14 @@ def _app_row(app: dict[str, Any]) -> list[RenderableType]:
 
 
 def _value(value: Any) -> str:  # noqa: ANN401  any JSON
-    """Format a JSON value: an object or an estimate on one line, a list with a line per item."""
+    """Format a JSON value; a list has a line per item.
+
+    An object with `value` and `exact` is a number, after "about" if the number is not exact.
+    """
     if isinstance(value, dict) and value.keys() == {"value", "exact"}:
         return ("" if value["exact"] else "about ") + _value(value["value"])
     if isinstance(value, dict):
-        # Most counts are usually zero.
+        # Most counts are usually zero, so zeros are left out.
         parts = {name: item for name, item in value.items() if _value(item) not in {"0", "-"}}
         return " · ".join(_named_value(name, item) for name, item in parts.items()) or "none"
     if isinstance(value, list):

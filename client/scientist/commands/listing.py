@@ -61,10 +61,10 @@ def describe(commands: Commands) -> None:
 def list_things(context: Context) -> None:
     options = context.options
     if options.what == "batches" and (options.batch or options.status):
-        hint = f"scientist list workunits {options.batch or 'BATCH'}"
+        hint = f"use scientist list workunits {options.batch or 'BATCH'}."
         raise UsageError("BATCH and --status apply to workunits, not to batches.", hint)
     if options.what == "results" and options.app:
-        hint = f"scientist list workunits --app {options.app}"
+        hint = f"use scientist list workunits --app {options.app}."
         raise UsageError("--app applies to batches and workunits, not to results.", hint)
     limit = None if options.all else options.limit or _DEFAULT_LIMIT
     number = _LISTS[options.what](context, limit)
@@ -77,7 +77,7 @@ def _list_batches(context: Context, limit: int | None) -> int:
     infos = [batch.info for batch in rows]
     bars = [""] * _has_bars(context)
     columns = ["id>", "name", "app", *bars, "done>", "failed>", "of>", "state", "since"]
-    empty = "You have no batches yet. scientist submit APP FILES..."
+    empty = "You have no batches yet. Hint: scientist submit APP FILES... submits a batch."
     context.listing(infos, columns, partial(_batch_row, context), empty)
     return len(infos)
 
@@ -137,7 +137,7 @@ _LISTS = {"batches": _list_batches, "workunits": _list_workunits, "results": _li
 
 
 def _lower(state: str | None) -> str:
-    """Return the name of a server state as words in lower case."""
+    """Return a state of the API as words in lower case; None becomes an empty string."""
     return status_text(state or "").lower()
 
 
@@ -204,7 +204,10 @@ def _notes(info: BatchInfo | WorkunitInfo) -> str:
 
 
 def _find_workunit(context: Context, which: str) -> dict[str, Any]:
-    """Return a workunit by its name, or its id.  Raises NotFoundError."""
+    """Return the JSON object of the workunit with this name, or else with this id.
+
+    Raises NotFoundError.
+    """
     transport = context.project.transport
     row = next(transport.pages("workunits", {"name": which, "limit": 1}), None)
     if row is None and which.isdecimal():

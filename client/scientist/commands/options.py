@@ -14,13 +14,16 @@ from scientist.words import duration, size
 #: The function of a command, which returns the exit code, or None for success.
 Run = Callable[[Context], int | None]
 
-#: Options of workunits; `Project.batch` and `fields_of` have the same names.
+#: Options of workunits, which are also arguments of `Project.batch` and keys of `fields_of`.
 _WORKUNIT_FIELDS = ("quorum", "max_errors", "deadline", "takes", "fpops", "memory", "disk")
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Adds commands to a parser: the object from `add_subparsers`, and the common options."""
+    """Adds commands to a parser.
+
+    `subparsers` is the object from `add_subparsers`.  `common` has the options of all commands.
+    """
 
     subparsers: Any
     common: argparse.ArgumentParser
@@ -42,7 +45,7 @@ class Commands:
 def add_quorum_options(group: argparse._ArgumentGroup) -> None:
     """Add the options for the quorum, the error limit and the deadline of a workunit."""
     group.add_argument("--quorum", type=positive, metavar="N", help="results that must agree")
-    text = "failed results that are tolerated; a workunit fails at N+1 (default 3)"
+    text = "maximum number of failed results; with more, the workunit fails (default 3)"
     group.add_argument("--max-errors", type=non_negative, metavar="N", help=text)
     text = "time that a computer has for a result, such as 12h or 3d"
     group.add_argument("--deadline", type=duration, metavar="T", help=text)
@@ -61,7 +64,7 @@ def add_resource_options(group: argparse._ArgumentGroup) -> None:
 
 
 def workunit_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the values of the workunit options and of ``--output``, for `fields_of`."""
+    """Return the workunit options and ``--output`` as an argument of `fields_of`."""
     fields = {name: getattr(options, name) for name in _WORKUNIT_FIELDS}
     return fields | {"outputs": [_output(text) for text in options.output or ()] or None}
 

@@ -24,7 +24,7 @@ from scientist.uploads import checked
 
 
 def _works(options: argparse.Namespace, files: list[Path]) -> Iterator[Work]:
-    """Yield a workunit for each file, combination of parameters and repeat."""
+    """Yield `--count` workunits for each combination of a file and values of the parameters."""
     index = 0
     paths: list[Path | None] = [*files] or [None]
     for path in paths:
@@ -56,9 +56,10 @@ def _work(
 
 
 def works_of(options: argparse.Namespace, stack: ExitStack) -> tuple[Iterator[Work], int | None]:
-    """Return the workunits and their number, None if it is unknown.
+    """Return the workunits to submit, and their number, which is None if it is unknown.
 
-    Raises UsageError for options that contradict each other and for missing files.
+    Raises UsageError if options contradict each other, if a file is missing or if there is nothing
+    to submit.
     """
     listed = lines_of(options.from_file) if options.from_file else []
     files = [Path(name) for name in (*options.files, *listed)]
@@ -113,7 +114,7 @@ def _lines(file: IO[bytes]) -> Iterator[Work]:
 
 
 def shared_of(text: str) -> dict[str, Any]:
-    """Parse ``FILE`` or ``NAME=FILE`` to an entry of `input_files`.  Raises UnreadableInput."""
+    """Convert ``FILE`` or ``NAME=FILE`` to an entry of `input_files`.  Raises UnreadableInput."""
     name, equals, path = text.partition("=")
     file = Path(path if equals else text)
     checked(file)

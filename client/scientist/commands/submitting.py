@@ -31,9 +31,9 @@ from scientist.words import count, duration, moment
 
 _EPILOG = """\
 what is submitted:
-  scientist submit fold a.pdb b.pdb                  a workunit per file
-  scientist submit fold --from-file list.txt         a workunit per file listed
-  scientist submit fold --ndjson workunits.ndjson    a workunit per line of JSON
+  scientist submit fold a.pdb b.pdb                a workunit per file
+  scientist submit fold --from-file list.txt       a workunit per path in the list
+  scientist submit fold --ndjson workunits.ndjson  a workunit per line of JSON
   scientist submit walk --count 100000 --command-line '--seed {index}'
   scientist submit walk --param seed=1..1000 --param t=0.5,1.0 \\
                         --command-line '{seed} {t}'
@@ -94,7 +94,7 @@ def _describe_batch(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
     add("--batch", metavar="NAME", help="name of the batch (default: a generated name)")
     add("--after", metavar="BATCH", help="start when all workunits of BATCH are done")
-    add("--after-any", action="store_true", help="with --after: when they are done or failed")
+    add("--after-any", action="store_true", help="with --after: also start if workunits failed")
     add("--expires", type=duration, metavar="T", help="abort the batch after this time")
     add("--end-by", type=moment, metavar="TIME", help="abort the batch at this time (UTC)")
     text = "send the last results of the batch to fast hosts"
@@ -126,7 +126,7 @@ def _field(text: str) -> tuple[str, Any]:
 
 
 class _SendingState:
-    """Tracks how much of a request was sent, for the progress bars and for Ctrl-C."""
+    """Tracks how much of a submission was sent, for the progress bars and after Ctrl-C."""
 
     def __init__(self, bars: TransferBars) -> None:
         self._bars = bars
@@ -134,7 +134,7 @@ class _SendingState:
         self.has_begun = self.may_be_whole = False
 
     def update(self, activity: str, done: int, total: int | None) -> None:
-        """Record progress of the SDK and draw it."""
+        """Record the progress of an activity and update its progress bar."""
         if activity == "sending":
             self.has_begun = True
             # The chunk after the counted ones may be in transit.
@@ -145,7 +145,7 @@ class _SendingState:
 def _interrupted(
     draft: DraftBatch | None, sending: _SendingState, key: str, options: argparse.Namespace
 ) -> Interrupted:
-    """Return the error for Ctrl-C; its message states whether the workunits were submitted."""
+    """Return the error after Ctrl-C, which describes the outcome of the submission."""
     if draft is not None and (sent := draft.abandoned) is not None:
         batch = f"batch {sent.batch_name} ({sent.batch_id})"
         if draft.is_aborted:
@@ -169,7 +169,7 @@ def _interrupted(
 
 
 def submit_work(context: Context) -> int:
-    """Submit a batch, and watch it with --watch; return the exit code."""
+    """Submit a batch, watch the batch if --watch is set, and return the exit code."""
     options = context.options
     with ExitStack() as stack:
         works, total = works_of(options, stack)
@@ -207,7 +207,7 @@ def submit_work(context: Context) -> int:
 
 
 def _batch_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the keyword arguments of `Project.batch` from the options."""
+    """Return the options as keyword arguments of `Project.batch`."""
     arguments = {
         **workunit_fields(options),
         "priority": options.priority,
@@ -223,7 +223,7 @@ def _batch_options(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _unknown_outcome(error: Unreachable, key: str, options: argparse.Namespace) -> Unreachable:
-    """Return the error for a project that became unreachable during a request."""
+    """Return the error to raise if the connection broke after the submission began."""
     option = "" if options.key else f" with --key {key}"
     hint = f"repeat the same command{option}: the workunits are created only once."
     return Unreachable(f"{error.sentence} The project may have created the workunits.", hint)

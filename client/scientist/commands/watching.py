@@ -1,4 +1,4 @@
-"""The commands `watch` and `fetch`: progress and outputs of a batch."""
+"""The commands `watch` (progress of a batch) and `fetch` (outputs of a batch)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def describe(commands: Commands) -> None:
     """Add `watch` and `fetch` to the parser."""
     text = "show the progress of a batch until it is complete"
     add = commands.add("watch", watch_batch, help=text).add_argument
-    add("batch", metavar="BATCH", help="its id or its name")
+    add("batch", metavar="BATCH", help="id or name of the batch")
     add("--interval", type=duration, metavar="T", help="time between two polls (default 2s)")
     add = commands.add("fetch", fetch_batch, help="download the outputs of a batch").add_argument
-    add("batch", metavar="BATCH", help="its id or its name")
+    add("batch", metavar="BATCH", help="id or name of the batch")
     add("folder", metavar="DIR", type=Path, help="target folder; created if missing")
     add("--follow", action="store_true", help="continue until the batch is complete")
     add("--failed", action="store_true", help="also download the stderr of failed workunits")
@@ -46,9 +46,9 @@ def watch_batch(context: Context) -> int:
 
 
 def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
-    """Show a batch until it is complete; return the exit code.
+    """Show the progress of a batch until it is complete; return the exit code.
 
-    Ctrl-C ends the command but not the batch.
+    The code is `FAILED_WORKUNITS` if workunits failed.  Ctrl-C ends the command but not the batch.
     """
     last = Progress()
     try:
@@ -74,7 +74,10 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
 
 
 def _print_json(context: Context, batch: Batch, snapshot: Snapshot, previous: Troubles) -> None:
-    """Print the changes of a snapshot as lines of JSON."""
+    """Print a line of JSON for each kind of change since the previous snapshot.
+
+    `previous` has the troubles of the previous snapshot.
+    """
     if snapshot.has_changed and snapshot.unreachable_since is not None:
         context.line({"kind": "no_answer", **about(batch), "since": snapshot.unreachable_since})
     elif snapshot.has_changed:

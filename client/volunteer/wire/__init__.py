@@ -1,1 +1,1 @@
-"""The client's encoder and decoder of BOINC's protocol [pure]."""
+"""Encodes and decodes the messages of BOINC's protocol, as pure functions."""

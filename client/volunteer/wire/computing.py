@@ -1,8 +1,8 @@
-"""Reads and writes computing preferences (`<global_preferences>`) [pure].
+"""Reads and writes computing preferences (`<global_preferences>`).
 
-A project sends preferences as text, which may have other values for hosts in a *venue*. A number
-outside its safe range is replaced by the nearest limit, so that no project can fill the disk or
-stop other projects.
+A project sends preferences as text, which may contain other values for hosts in a *venue*, such as
+`home`. A number outside its safe range is replaced by the nearest limit, so that no project can
+fill the disk or stop other projects.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 from volunteer.wire.xml import Element, block, leaf, leaves, number, parse
 
-#: BOINC's servers store at most 64 KB; preferences written by its web site are below 4 KB.
+#: BOINC's servers store at most 64 KB. The preferences that its web site writes are below 4 KB.
 MAX_PREFERENCES_CHARACTERS = 16 << 10
-#: The range of each number that has an effect here; percent, days, gigabytes, seconds.
+#: The range of each number that has an effect here, in percent, days, gigabytes or seconds.
 RANGES = {
     "max_ncpus_pct": (1.0, 100.0),
     "work_buf_min_days": (0.0, 10.0),
@@ -28,7 +28,7 @@ RANGES = {
     "ram_max_used_busy_pct": (1.0, 100.0),
     "ram_max_used_idle_pct": (1.0, 100.0),
 }
-#: Zero means "no limit" for these.
+#: For these settings, zero means that there is no limit.
 _ZERO_IS_UNLIMITED = (
     "max_ncpus_pct",
     "disk_max_used_pct",
@@ -61,7 +61,10 @@ _DAYS_OF_WEEK = 7
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """The hours of a day in which programs may run; over midnight if `start` is after `end`."""
+    """The hours of a day in which programs may run.
+
+    The hours include midnight if `start` is after `end`.
+    """
 
     start: float = 0.0
     end: float = 0.0
@@ -85,8 +88,9 @@ class Hours:
 class GlobalPreferences:
     """The preferences that have an effect on this client, within their ranges.
 
-    `days` are hours of single days of the week (0 is Sunday), which replace `hours` on that day.
-    `without_effect` names the settings of the text that this client does not implement.
+    `days` contains pairs of a day of the week (0 is Sunday) and its hours, which replace `hours` on
+    that day. `without_effect` contains the names of received settings that would have an effect,
+    but are not implemented by this client.
     """
 
     mod_time: float = 0.0
@@ -114,7 +118,7 @@ DEFAULT_PREFERENCES = GlobalPreferences()
 
 
 def preferences_fault(text: str) -> str:
-    """Return why a project's preferences are refused; empty if they are valid.
+    """Return the reason why a project's preferences are refused, or an empty string.
 
     The text is inserted into requests to other projects, so it must not break their XML.
     """
@@ -139,7 +143,7 @@ def preferences_fault(text: str) -> str:
 
 
 def mod_time_of(text: str) -> float:
-    """Return the time of the last change of preferences, in unix seconds; 0 if it is missing."""
+    """Return the time of the last change in unix seconds, or 0 if it is missing."""
     return max(_read(text).number("mod_time"), 0.0)
 
 
@@ -161,7 +165,7 @@ def global_preferences(text: str, venue: str) -> GlobalPreferences:
         name: _clamped(chosen, name) for name in RANGES if chosen.first(name) is not None
     }
     return GlobalPreferences(
-        # Absent is false: older BOINC sites wrote only the settings that are on.
+        # A missing setting is false, because older BOINC sites wrote only the settings that are on.
         run_on_batteries=chosen.flag("run_on_batteries"),
         hours=_hours(chosen),
         days=_days(chosen),
@@ -204,7 +208,7 @@ def _clamped(element: Element, name: str) -> float:
 
 
 def _hours(element: Element) -> Hours:
-    """Return the hours of an element; all hours if it has none."""
+    """Return the hours in an element, or all hours if the element contains none."""
     names = "start_hour", "end_hour"
     return Hours(*(min(max(element.number(name), 0.0), _HOURS_OF_DAY) for name in names))
 
@@ -213,7 +217,7 @@ def _days(element: Element) -> tuple[tuple[int, Hours], ...]:
     days: dict[int, Hours] = {}
     for day_element in element.every("day_prefs"):
         day, hours = day_element.integer("day_of_week", -1), _hours(day_element)
-        # Equal hours do not restrict a day; the general hours apply to it.
+        # A day with equal start and end hours has no hours of its own.
         if 0 <= day < _DAYS_OF_WEEK and hours.start != hours.end:
             days[day] = hours
     return tuple(sorted(days.items()))

@@ -1,4 +1,4 @@
-"""Messages between client and project, as frozen dataclasses [pure]."""
+"""Defines the messages between client and project as frozen dataclasses."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from volunteer.wire.computing import DEFAULT_PREFERENCES, GlobalPreferences
 
 @dataclass(frozen=True, slots=True)
 class FileInfo:
-    """A file to download (`urls`) or to upload (`upload_urls`); sizes in bytes, 0 is unknown."""
+    """A file to download (`urls`) or to upload (`upload_urls`).
+
+    Sizes are in bytes. A size of 0 is unknown.
+    """
 
     name: str
     urls: tuple[str, ...] = ()
@@ -27,7 +30,7 @@ class FileInfo:
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """A reference to a file; `open_name` is its name in the slot."""
+    """A reference to a file. `open_name` is its name in the slot, or empty for the same name."""
 
     file_name: str
     open_name: str = ""
@@ -43,7 +46,7 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True)
 class AppVersion:
-    """A program for one platform; its key is (app_name, platform, version_num, plan_class)."""
+    """A program for one platform and plan class. `flops` is its speed in operations/s."""
 
     app_name: str
     version_num: int
@@ -59,18 +62,22 @@ class AppVersion:
 
     @property
     def key(self) -> str:
-        """The key of the app version as one string."""
+        """The string that identifies the app version within a project."""
         return version_key(self.app_name, self.platform, self.version_num, self.plan_class)
 
 
 def version_key(app_name: str, platform: str, version_num: int, plan_class: str) -> str:
-    """Return the key of an app version as one string."""
+    """Return the string that identifies an app version within a project."""
     return f"{app_name} {platform} {version_num} {plan_class}"
 
 
 @dataclass(frozen=True, slots=True)
 class Workunit:
-    """The input of a computation; bounds in floating-point operations and bytes."""
+    """The input of a computation, with its estimated cost and its limits.
+
+    `rsc_fpops_est` and `rsc_fpops_bound` are numbers of floating-point operations. The other limits
+    are in bytes.
+    """
 
     name: str
     app_name: str
@@ -84,7 +91,7 @@ class Workunit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One computation of a workunit, by this client."""
+    """A task of this client to compute a workunit. `report_deadline` is in unix seconds."""
 
     name: str
     wu_name: str
@@ -98,7 +105,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of the project to the volunteer; priority `low` or `notice`."""
+    """A message of the project to the volunteer. `priority` is usually `low` or `notice`."""
 
     text: str
     priority: str = "low"
@@ -123,7 +130,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A scheduler reply; durations in seconds, `hostid` 0 if none was assigned."""
+    """A scheduler reply. Delays are in seconds, and `hostid` is 0 if the reply assigns none."""
 
     account: Account = Account()
     master_url: str = ""
@@ -154,7 +161,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class OutputReport:
-    """An output file in a report; `error` is set if the upload failed."""
+    """An output file in a report. `error` is a message if the upload failed, else empty."""
 
     name: str
     nbytes: int
@@ -166,7 +173,7 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True)
 class ResultReport:
-    """The report of a finished result; times in seconds, sizes in bytes."""
+    """The report of a finished result. Times are in seconds, and sizes are in bytes."""
 
     name: str
     exit_status: int
@@ -185,9 +192,9 @@ class ResultReport:
 
 @dataclass(frozen=True, slots=True)
 class HeldName:
-    """A result that is listed in a request and not reported.
+    """A result that a request lists but does not report.
 
-    `app_version` is the index in `SchedulerRequest.app_versions`, from zero.
+    `app_version` is the index of its app version in `SchedulerRequest.app_versions`, from zero.
     """
 
     name: str
@@ -197,7 +204,7 @@ class HeldName:
 
 @dataclass(frozen=True, slots=True)
 class StickyFile:
-    """A sticky file on this computer; `status` is 1 if the file is present, else 0."""
+    """A sticky file of this client. `status` is 1 if the file is present, else 0."""
 
     name: str
     nbytes: int
@@ -208,7 +215,8 @@ class StickyFile:
 class TrickleMessage:
     """A message between a project and the program of a result.
 
-    `time` identifies a message of a result; in a message from a program it is in unix seconds.
+    `time` identifies the message among the messages of one result. In a message from a program, it
+    is in unix seconds.
     """
 
     result_name: str
@@ -218,7 +226,7 @@ class TrickleMessage:
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """The description of this computer; speeds in operations/s, sizes in bytes."""
+    """The description of this computer. Speeds are in operations/s, and sizes are in bytes."""
 
     host_cpid: str
     platform: str
@@ -246,10 +254,13 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class SchedulerRequest:
-    """One scheduler request; times in unix seconds, durations in seconds, sizes in bytes.
+    """A scheduler request.
 
-    `share` is the part of this computer that the project gets, from 0 to 1. `preferences` are the
-    preferences in force. `master_preferences` is the text of the received preferences.
+    `now` and `started_at` are in unix seconds. `disk_used` is in bytes. `work_seconds` is the
+    requested amount of work in seconds. `work_instances` is the number of idle processors.
+    `estimated_delay` is the estimated time until a slot becomes free, in seconds. `share` is the
+    part of this computer that the project gets, from 0 to 1. `preferences` are the preferences in
+    force. `master_preferences` is the text of the received preferences, or empty if it is not sent.
     """
 
     authenticator: str

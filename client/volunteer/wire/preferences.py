@@ -1,6 +1,6 @@
-"""The preferences of an account for one project [pure].
+"""Reads the preferences of an account for one project.
 
-A project sends the preferences as text, which may have other values for hosts in a *venue*, such
+A project sends the preferences as text, which may contain other values for hosts in a *venue*, such
 as `home`.
 """
 
@@ -26,7 +26,9 @@ class ProjectPreferences:
 
 
 def project_preferences(text: str, venue: str) -> ProjectPreferences:
-    """Return the preferences for a host in a venue; missing values are the general ones.
+    """Return the preferences for a host in a venue.
+
+    A value that is missing for the venue is taken from the general preferences.
 
     >>> text = "<project_specific><a>1</a></project_specific><venue name='home'>"
     >>> text += "<resource_share>50</resource_share></venue>"

@@ -1,4 +1,4 @@
-"""Decodes scheduler replies from XML [pure]."""
+"""Decodes scheduler replies from XML."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ from volunteer.wire.xml import Element, decode, parse, read_record, unescape
 
 
 def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
-    """Read a scheduler reply; raises BadXmlError if it is truncated or not a reply.
+    """Return the scheduler reply in a response.
 
-    `platform` and `fpops` (operations/s) are the defaults of app versions without them.
+    `platform` is the platform of app versions for which the reply contains none. `fpops` is the
+    speed of one processor in operations/s, from which a missing speed is computed. Raises
+    BadXmlError if the reply is truncated or is not a scheduler reply.
     """
     root = parse(decode(body), "scheduler_reply")
     computing = root.first("global_preferences")
@@ -77,7 +79,7 @@ _TRICKLE = re.compile(
 
 
 def _trickle(text: str) -> TrickleMessage | None:
-    """Return a trickle down, without BOINC's tags before the text; None if it is malformed."""
+    """Return a trickle down without BOINC's tags before the text, or None if it is malformed."""
     match = _TRICKLE.match(text)
     if match is None:
         return None
@@ -107,7 +109,7 @@ def _file_info(element: Element) -> FileInfo:
 
 
 def _web_urls(element: Element, *names: str) -> tuple[str, ...]:
-    """Return the http and https addresses; other addresses are ignored."""
+    """Return the http and https addresses in the child elements with these names."""
     return tuple(url for url in element.strings(*names) if is_web_url(url))
 
 

@@ -1,4 +1,4 @@
-"""Encodes scheduler requests as XML [pure]."""
+"""Encodes scheduler requests as XML."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         TrickleMessage,
     )
 
-# The version of BOINC's client whose behavior is implemented; projects refuse old versions.
+# The version of BOINC's client whose behavior is implemented. Projects refuse old versions.
 CORE_VERSION = (8, 0, 0)
 CORE_VERSION_TEXT = ".".join(map(str, CORE_VERSION))
 MAX_STDERR_LENGTH = 63_000
@@ -103,7 +103,7 @@ def _work_request(request: SchedulerRequest) -> str:
 
 
 def _master_preferences(request: SchedulerRequest) -> str:
-    """Return the XML of the received preferences; empty if they are not forwarded."""
+    """Return the XML of the received preferences, or an empty string if they are not sent."""
     if not request.master_preferences:
         return ""
     return f"<global_preferences>\n{request.master_preferences}\n</global_preferences>\n" + leaf(
@@ -133,7 +133,7 @@ def _time_stats(request: SchedulerRequest) -> str:
 
 
 def host_info(host: HostFacts) -> str:
-    """Return the description of this computer, which is also part of `init_data.xml`."""
+    """Return the XML of this computer's description, which is also part of `init_data.xml`."""
     content = leaves(
         timezone=host.timezone,
         domain_name=host.domain_name,
@@ -180,7 +180,7 @@ def _result(report: ResultReport) -> str:
 
 
 def _stderr_out(report: ResultReport) -> str:
-    """Return the message and the stderr of a result in one CDATA block."""
+    """Return the XML element of a result's stderr, with the message and stderr as CDATA."""
     content = leaf("core_client_version", CORE_VERSION_TEXT)
     inner = ""
     if report.message:
@@ -193,7 +193,7 @@ def _stderr_out(report: ResultReport) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Return a text without control characters, with `]]>` and `</stderr_out` escaped.
+    """Return a text without control characters, in which `]]>` and `</stderr_out` are escaped.
 
     The CDATA block ends at `]]>`. Parsers that search for the end tag would end the element at
     `</stderr_out`.
@@ -218,7 +218,7 @@ def _output(output: OutputReport) -> str:
 
 
 def _trickle(trickle: TrickleMessage) -> str:
-    """Return a trickle up; its text is XML that the program wrote.
+    """Return the XML of a trickle up, whose text is XML that the program wrote.
 
     Tags in the text that could end the element or the request are escaped.
     """

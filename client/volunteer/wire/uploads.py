@@ -1,6 +1,6 @@
-"""Requests and replies of file uploads [pure].
+"""Encodes the requests and decodes the replies of file uploads.
 
-The servers' parser reads lines, so the order and the newlines of the head are fixed
+Servers parse the request line by line, so the order and the newlines of its head are fixed
 (PROTOCOL 3.2). The request ends with the line `<data>` and the bytes of the file.
 """
 
@@ -21,7 +21,7 @@ _MESSAGE = re.compile(r"<message>(.*?)</message>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class UploadReply:
-    """The reply of an upload handler; `status` is None if the reply has none."""
+    """The reply of an upload handler. `status` is None if the reply contains no status."""
 
     status: int | None
     file_size: int = 0
@@ -40,7 +40,10 @@ def size_query(name: str) -> bytes:
 def upload_head(
     *, name: str, grant: str, max_nbytes: int, nbytes: int, md5: str, offset: int
 ) -> bytes:
-    """Return the part of an upload request before the bytes of the file from `offset` on."""
+    """Return the part of an upload request that precedes the bytes of the file.
+
+    The caller appends the bytes of the file from `offset` on.
+    """
     # The end tag follows the full stop of the signature on the same line.
     return encode(
         f"<data_server_request>\n{indent(version_lines(), '    ')}"
@@ -53,7 +56,7 @@ def upload_head(
 
 
 def decode_upload_reply(body: bytes) -> UploadReply:
-    """Parse a reply by text search, as in BOINC's client."""
+    """Parse a reply by text search, as in BOINC's client. Only the first 8191 bytes are read."""
     text = decode(body[:MAX_REPLY_BYTES])
     status, size, message = _STATUS.search(text), _SIZE.search(text), _MESSAGE.search(text)
     return UploadReply(

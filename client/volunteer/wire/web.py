@@ -1,4 +1,4 @@
-"""Requests and replies of the web RPCs, and the master page [pure]."""
+"""Encodes requests of web RPCs, and decodes their replies and the master page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ProjectConfig:
 
 @dataclass(frozen=True, slots=True)
 class AccountReply:
-    """The reply to a log-in or registration: a key, or an error number and message."""
+    """The reply to a log-in or registration. It contains a key, or an error number and message."""
 
     key: str = ""
     error_num: int = 0
@@ -51,7 +51,7 @@ def canonical_url(url: str) -> str:
 
 
 def is_web_url(url: str) -> bool:
-    """Return whether an address is http or https, has a host and no user name or password.
+    """Return whether an address uses http or https and has a host, but no user name or password.
 
     >>> [is_web_url(url) for url in ("https://a.org/x", "file:///etc/passwd", "http://me:pw@a/")]
     [True, False, False]
@@ -79,7 +79,10 @@ def password_hash(email: str, password: str) -> str:
 
 
 def web_rpc_url(base: str, name: str, **values: str) -> str:
-    """Return the address of a web RPC; values are percent-encoded, including full stops."""
+    """Return the address of a web RPC, with percent-encoded values.
+
+    Full stops in the values are encoded, too.
+    """
     pairs = [f"{key}={quote(value, safe='').replace('.', '%2E')}" for key, value in values.items()]
     return f"{base}{name}" + ("?" + "&".join(pairs) if pairs else "")
 
@@ -87,9 +90,8 @@ def web_rpc_url(base: str, name: str, **values: str) -> str:
 def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
     """Return the scheduler addresses in a master page by BOINC's rules (PROTOCOL 1.5).
 
-    The page is read in lines of at most 255 bytes. A `<link>` is accepted at the start of a line or
-    right after another tag. BOINC's client also refuses blanks before a link; this client allows
-    them.
+    The page is read in lines of at most 255 characters. A `<link>` is accepted at the start of a
+    line or after another tag. Unlike BOINC's client, this client also accepts blanks before it.
     """
     urls: list[str] = []
     for line in decode(page).splitlines():
@@ -100,13 +102,16 @@ def find_scheduler_urls(page: bytes) -> tuple[str, ...]:
 
 
 def decode_project_config(body: bytes) -> ProjectConfig:
-    """Read the reply of get_project_config.php; raises BadXmlError for other content."""
+    """Return the reply of get_project_config.php. Raises BadXmlError for other content."""
     root = parse(decode(body), "project_config")
     return read_record(ProjectConfig, root, is_account_manager=root.flag("account_manager"))
 
 
 def decode_account(body: bytes) -> AccountReply:
-    """Read the reply of lookup_account.php or create_account.php; raises BadXmlError."""
+    """Return the reply of lookup_account.php or create_account.php.
+
+    Raises BadXmlError for other content.
+    """
     text = decode(body)
     try:
         root = parse(text, "account_out")

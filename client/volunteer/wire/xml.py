@@ -1,9 +1,9 @@
-"""Reads and writes BOINC's variant of XML [pure].
+"""Reads and writes BOINC's variant of XML.
 
-Projects send XML that strict parsers reject: elements in any order, raw blocks whose content is
-not XML, text before the root. This reader accepts the same input as BOINC's own client. It is
-iterative and resolves only the five entities of XML and numeric ones, so neither deep nesting nor
-entities can exhaust memory.
+Projects send XML that strict parsers reject. It can contain raw blocks whose content is not XML,
+and text before the root element. This parser accepts the same input as BOINC's own client. It is
+iterative, and it resolves only the five named entities of XML and numeric entities. Therefore
+neither deep nesting nor entities can exhaust the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# The content of these elements is not parsed: signatures, and text that may not be valid XML.
+# These elements contain signatures or text that may not be valid XML, so they are not parsed.
 RAW_ELEMENTS = frozenset(
     {
         "code_sign_key",
@@ -40,12 +40,12 @@ _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f]")
 
 
 class BadXmlError(ValueError):
-    """A start or end tag is missing; the message has the tag."""
+    """A start or end tag is missing. The message contains the tag."""
 
 
 @dataclass(slots=True)
 class Element:
-    """One element: its own text (unescaped, CDATA included) and its children in order."""
+    """An element with its unescaped text, which includes CDATA, and its children in order."""
 
     name: str
     text: str = ""
@@ -53,7 +53,7 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
     def first(self, name: str) -> Element | None:
-        """Return the first child with this name, or None."""
+        """Return the first child with this name, or None if there is no such child."""
         return next((child for child in self.children if child.name == name), None)
 
     def every(self, name: str) -> list[Element]:
@@ -63,25 +63,28 @@ class Element:
     def string(self, name: str) -> str:
         """Return the stripped text of the last child with this name, as in BOINC's client.
 
-        The text is empty without such a child.
+        Returns an empty string if there is no such child.
         """
         children = self.every(name)
         return children[-1].text.strip() if children else ""
 
     def strings(self, *names: str) -> tuple[str, ...]:
-        """Return the stripped texts of all children with one of the names."""
+        """Return the stripped texts of all children that have one of the names."""
         return tuple(child.text.strip() for child in self.children if child.name in names)
 
     def number(self, name: str, default: float = 0.0) -> float:
-        """Return the text of a child as a number, parsed like C's strtod, or `default`."""
+        """Return the number at the beginning of a child's text, or `default`."""
         return number(self.string(name), default)
 
     def integer(self, name: str, default: int = 0) -> int:
-        """Return the text of a child as an integer, or `default`."""
+        """Return the number at the beginning of a child's text as an integer, or `default`."""
         return int(self.number(name, float(default)))
 
     def flag(self, name: str) -> bool:
-        """Return the value of `<x/>`, `<x>1</x>` or `<x>0</x>`; False without the element."""
+        """Return the boolean value of the first child with this name.
+
+        An element without text is True, and a missing element is False.
+        """
         child = self.first(name)
         if child is None:
             return False
@@ -100,7 +103,8 @@ def read_record(kind: Callable[..., T], element: Element, **values: object) -> T
     """Return an instance of a dataclass with `values` and fields from the children of an element.
 
     A string, number or boolean that is not in `values` is read from the child with the name of the
-    field. A missing or malformed number, and a field of another type, gets the default.
+    field. A missing or malformed number gets the default of the field, or 0. A field of another
+    type that is not in `values` also gets its default.
     """
     for item in fields(kind):  # type: ignore[arg-type]  # `T` is a dataclass
         if item.type in _READERS and item.name not in values:
@@ -110,7 +114,7 @@ def read_record(kind: Callable[..., T], element: Element, **values: object) -> T
 
 
 def number(text: str, default: float = 0.0) -> float:
-    """Return the number at the beginning of a text, or `default`.
+    """Return the number at the beginning of a text, or `default` if it has no number.
 
     >>> number("1e10"), number(" 12 apples"), number("none", 5.0)
     (10000000000.0, 12.0, 5.0)
@@ -123,7 +127,7 @@ def number(text: str, default: float = 0.0) -> float:
 
 
 def unescape(text: str) -> str:
-    """Resolve the five named entities and numeric ones; leave others unchanged."""
+    """Replace the five named entities and numeric entities by their characters."""
     return _ENTITY.sub(_resolve, text) if "&" in text else text
 
 
@@ -136,25 +140,26 @@ def _resolve(match: re.Match[str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Escape a text for an element; control characters that XML forbids are removed."""
+    """Escape a text for an element, and remove the control characters that XML forbids."""
     printable = _UNPRINTABLE.sub("", text)
     return printable.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def decode(body: bytes) -> str:
-    """Decode UTF-8; invalid bytes become surrogates."""
+    """Decode UTF-8, and replace invalid bytes by surrogates."""
     return body.decode("utf-8", "surrogateescape")
 
 
 def encode(text: str) -> bytes:
-    """Encode as UTF-8, the reverse of `decode`."""
+    """Encode as UTF-8, and restore the bytes that `decode` replaced by surrogates."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def parse(text: str, root: str) -> Element:
-    """Return the element `root`; text before and after it is ignored.
+    """Return the element with the name `root`, and ignore the text before and after it.
 
-    Raises BadXmlError if the start or end tag is missing, as in a truncated reply.
+    Raises BadXmlError if its start or end tag is missing, as in a truncated reply, or if the end
+    tag of a raw element is missing.
     """
     begin = re.search(rf"<{root}(?:\s[^<>]*)?>", text)
     if begin is None:
@@ -166,7 +171,7 @@ def parse(text: str, root: str) -> Element:
 
 
 def _read(text: str, top: Element) -> Element:
-    """Read the content of `top`, one tag or section at a time."""
+    """Add the content in `text` to the element `top`, and return this element."""
     stack = [top]
     texts: list[list[str]] = [[]]
     position = 0
@@ -184,7 +189,7 @@ def _read(text: str, top: Element) -> Element:
 
 
 def _read_mark(text: str, mark: int, stack: list[Element], texts: list[list[str]]) -> int:
-    """Read the mark-up that begins at `mark`; return the position after it."""
+    """Read the mark-up that begins at `mark`, and return the position after it."""
     if text.startswith("<!", mark) or text.startswith("<?", mark):
         return _read_special(text, mark, texts)
     tag = _TAG.match(text, mark)
@@ -207,7 +212,7 @@ def _read_mark(text: str, mark: int, stack: list[Element], texts: list[list[str]
 
 
 def _read_special(text: str, mark: int, texts: list[list[str]]) -> int:
-    """Add CDATA as text; skip comments, prologs and declarations."""
+    """Add CDATA to the text, or skip a comment or declaration, and return the position after it."""
     if text.startswith("<![CDATA[", mark):
         end = text.find("]]>", mark)
         end = len(text) if end < 0 else end
@@ -228,7 +233,10 @@ def _read_raw(text: str, begin: int, element: Element) -> int:
 
 
 def _close(name: str, stack: list[Element], texts: list[list[str]]) -> None:
-    """Close the innermost element with this name; an end tag without an element is ignored."""
+    """Close the innermost element with this name, and all elements in it.
+
+    An end tag without an open element is ignored.
+    """
     if not any(element.name == name for element in stack[1:]):
         return
     while True:
@@ -245,7 +253,9 @@ def _attributes(text: str) -> dict[str, str]:
 
 
 def leaf(name: str, value: object) -> str:
-    r"""Return one element on a line; booleans as 0/1, floats with six decimals as in BOINC.
+    r"""Return one element as a line.
+
+    Booleans are written as 0 or 1, and floats with six decimals, as in BOINC.
 
     >>> leaf("name", "a<b"), leaf("on", True), leaf("x", 1.5)
     ('<name>a&lt;b</name>\n', '<on>1</on>\n', '<x>1.500000</x>\n')
@@ -257,10 +267,10 @@ def leaf(name: str, value: object) -> str:
 
 
 def leaves(**values: object) -> str:
-    """Return an element for each value that is not None."""
+    """Return an element for each value that is not None, one element per line."""
     return "".join(leaf(name, value) for name, value in values.items() if value is not None)
 
 
 def block(name: str, content: str) -> str:
-    """Return an element whose content is complete lines."""
+    """Return an element with its tags on separate lines. `content` is empty or complete lines."""
     return f"<{name}>\n{content}</{name}>\n"

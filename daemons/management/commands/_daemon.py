@@ -1,4 +1,4 @@
-"""The base class of the commands that run one daemon."""
+"""Defines the base class of the commands that run a daemon."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from scheduler.management.base import PlainCommand, require
 
 
 class DaemonCommand(PlainCommand):
-    """Run one daemon until SIGINT or SIGTERM; with --once, until no work is due."""
+    """Runs a daemon until SIGINT or SIGTERM arrives, or with --once until no work is due."""
 
     daemon_name: ClassVar[str]
     requires_system_checks: list[str] = []
@@ -99,7 +99,7 @@ class DaemonCommand(PlainCommand):
 
 
 def whole_number(text: str) -> int:
-    """Return a positive number of rows; raises `ArgumentTypeError`."""
+    """Parse a number of rows, which is at least 1; raises `ArgumentTypeError`."""
     if not text.isdecimal() or int(text) < 1:
         msg = f"{text!r} is not a number of rows. Hint: use a whole number from 1."
         raise ArgumentTypeError(msg)
@@ -107,7 +107,7 @@ def whole_number(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Return a pause in seconds; raises `ArgumentTypeError`."""
+    """Parse a pause in seconds, which is at most one day; raises `ArgumentTypeError`."""
     try:
         number = float(text)
     except ValueError:

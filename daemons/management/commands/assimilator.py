@@ -1,4 +1,4 @@
-"""The command that runs the assimilator."""
+"""Runs the assimilator daemon."""
 
 from __future__ import annotations
 

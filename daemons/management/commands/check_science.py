@@ -1,4 +1,4 @@
-"""Checks that every app names allowed plug-ins, with valid options."""
+"""Checks that the plug-ins of every app are allowed and have valid options."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from scheduler.models import App
 
 
 class Command(PlainCommand):
-    """``check_science [APP...] [--suggest]``."""
+    """Implements ``check_science [APP...] [--suggest]``."""
 
     help = (
         "Check that the validator, assimilator, generator and trickle handlers of apps are built "

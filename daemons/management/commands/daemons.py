@@ -22,7 +22,7 @@ _NAMES = ", ".join(daemon.name for daemon in DAEMONS)
 
 
 class Command(PlainCommand):
-    """Runs all daemons as child processes; a child that ends is restarted."""
+    """Runs all daemons as child processes, and restarts a child that has ended."""
 
     help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {_NAMES}."
     requires_system_checks: list[str] = []

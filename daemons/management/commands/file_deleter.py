@@ -1,4 +1,4 @@
-"""The command that runs the file_deleter."""
+"""Runs the file_deleter daemon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command that runs the housekeeper."""
+"""Runs the housekeeper daemon."""
 
 from __future__ import annotations
 

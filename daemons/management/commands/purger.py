@@ -1,4 +1,4 @@
-"""The command that runs the purger."""
+"""Runs the purger daemon."""
 
 from __future__ import annotations
 

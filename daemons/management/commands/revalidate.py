@@ -15,14 +15,14 @@ from scheduler.people.accounts import find_account_by_email
 from scheduler.results import revalidate
 from scheduler.work import batch_reads
 
-#: The number of workunits that are read and compared together.
+#: The number of workunits that one query reads.
 _BATCH_SIZE = 100
 #: The maximum number of workunits in the text output; JSON output has no limit.
 MAX_SHOWN = 50
 
 
 class Command(JsonCommand):
-    """``revalidate APP | --workunit NAME | --batch NAME [--only-invalid] [--apply]``."""
+    """Implements ``revalidate APP | --workunit NAME | --batch NAME [--only-invalid] [--apply]``."""
 
     help = (
         "Compare results of workunits again, after the app's validator or its options changed. "

@@ -1,4 +1,4 @@
-"""The command that runs the timeout_checker."""
+"""Runs the timeout_checker daemon."""
 
 from __future__ import annotations
 

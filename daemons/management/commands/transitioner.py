@@ -1,4 +1,4 @@
-"""The command that runs the transitioner."""
+"""Runs the transitioner daemon."""
 
 from __future__ import annotations
 

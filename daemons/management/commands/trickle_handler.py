@@ -1,4 +1,4 @@
-"""The command that runs the trickle_handler."""
+"""Runs the trickle_handler daemon."""
 
 from __future__ import annotations
 

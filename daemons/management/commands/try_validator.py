@@ -69,7 +69,7 @@ class Command(PlainCommand):
 
 
 def at_least_one(text: str) -> int:
-    """Return a positive integer; raises `ArgumentTypeError`."""
+    """Parse an integer, which is at least 1; raises `ArgumentTypeError`."""
     if not text.isdecimal() or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a number. Hint: use a whole number from 1.")
     return int(text)

@@ -1,4 +1,4 @@
-"""The command that runs the validator."""
+"""Runs the validator daemon."""
 
 from __future__ import annotations
 

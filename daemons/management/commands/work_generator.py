@@ -1,4 +1,4 @@
-"""The command that runs the work_generator."""
+"""Runs the work_generator daemon."""
 
 from __future__ import annotations
 

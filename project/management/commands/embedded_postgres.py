@@ -21,7 +21,7 @@ PROGRAMS = {
 
 
 class Command(BaseCommand):
-    """`manage.py embedded_postgres start|stop|status|psql|pg_dump|pg_restore`."""
+    """Implements `manage.py embedded_postgres start|stop|status|psql|pg_dump|pg_restore`."""
 
     help = "Start or stop the embedded PostgreSQL, show its state, or run psql or pg_dump on it."
     requires_system_checks = ()
@@ -56,7 +56,10 @@ class Command(BaseCommand):
 
 
 def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: bool) -> None:
-    """Run a PostgreSQL program in the terminal; if it fails, exit with its exit code."""
+    """Run a PostgreSQL program with the arguments `words`; start the server if necessary.
+
+    If the program fails, raises SystemExit with its exit code.
+    """
     server.ensure_running()
     program = binaries() / name
     executable = str(program) if program.exists() else shutil.which(name)
@@ -80,7 +83,10 @@ def stop(server: EmbeddedPostgres) -> str:
 
 
 def status(server: EmbeddedPostgres) -> str:
-    """Return a text with the server's state; raises CommandError (exit code 3) if it is stopped."""
+    """Return a sentence about the running server.
+
+    Raises CommandError (exit code 3) if the server does not accept connections.
+    """
     if postmaster := server.running():
         where = f"socket {server.socket}, log {server.log}"
         return f"PostgreSQL runs as process {postmaster.pid}, {where}."

@@ -73,7 +73,7 @@ or the small client that comes with the project:
 
 
 class Command(BaseCommand):
-    """``manage.py serve [--port 8000] [--sample-work]``."""
+    """Implements ``manage.py serve [--port 8000] [--sample-work]``."""
 
     help = "Serve the project until Ctrl-C: web server and all daemons, in the foreground."
     requires_system_checks = ()
@@ -89,7 +89,7 @@ class Command(BaseCommand):
         add("--quiet", action="store_true", help="do not print a banner or create a first account")
 
     def handle(self, **options: Any) -> None:
-        """Serve until a signal; stop all started processes before returning."""
+        """Serve until a signal arrives, then stop all started processes."""
         url = master_url(options["address"], options["port"])
         with claimed(settings.VAR_DIR, url):
             self._serve(url, options)
@@ -141,7 +141,7 @@ class Command(BaseCommand):
         self.stdout.flush()
 
     def _shown(self, password: str | None) -> str | None:
-        """Return the banner's text about the first password; None without a password.
+        """Return the banner's text about the first password, or None if there is no password.
 
         The text contains the password only if the output is a terminal.  Other output may be
         logged, so the password is written to a private file instead.
@@ -179,9 +179,10 @@ class Command(BaseCommand):
 
 
 def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment variables of the project's processes, in addition to `variables`.
+    """Return the environment variables to set for the project's processes.
 
-    In a trial, clients without work retry soon, unless NEXT_CONTACT is set.
+    With `is_trial`, clients without work retry soon, unless NEXT_CONTACT is in `variables`, which
+    is the environment of this process.
     """
     environment = {"MASTER_URL": url}
     if is_trial and not variables.get("NEXT_CONTACT"):
@@ -190,7 +191,7 @@ def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -
 
 
 def start(children: Children, options: dict[str, Any], environment: dict[str, str]) -> None:
-    """Start the web server and the daemons; warn if network traffic has no TLS."""
+    """Start the web server and the daemons; print a warning if network traffic has no TLS."""
     if warning := plain_http_warning(options["address"], environment["MASTER_URL"]):
         _say(warning)
     start_server(children, options, environment)
@@ -203,7 +204,10 @@ def start_server(
     environment: dict[str, str],
     output: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start the web server; its output goes to `output`, by default to that of this process."""
+    """Start the web server and return its process.
+
+    Its output is written to `output`, or to the output of this process if `output` is None.
+    """
     words = ["--interface", "wsgi"]
     words += ["--host", str(options["address"]), "--port", str(options["port"])]
     words += ["--workers", str(options["workers"])]
@@ -224,7 +228,10 @@ def start_daemons(
     environment: dict[str, str],
     output: IO[bytes] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start all daemons; their output goes to `output`, by default to that of this process."""
+    """Start all daemons and return their parent process.
+
+    Their output is written to `output`, or to the output of this process if `output` is None.
+    """
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
     return children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
@@ -235,7 +242,8 @@ def look_after(
 ) -> None:
     """Restart the web server and the daemons when they end, until `stop` is set.
 
-    Granian ends if a worker dies twice within some seconds, since it assumes a restart loop.
+    The web server Granian ends if a worker dies twice within some seconds, because it assumes a
+    restart loop.
     """
     starts = {"server": start_server, "daemons": start_daemons}
     watched = [
@@ -254,9 +262,10 @@ def _say(text: str) -> None:
 
 @contextmanager
 def claimed(folder: Path, url: str) -> Iterator[None]:
-    """Lock VAR_DIR for one `serve` on this machine; raises CommandError if another has the lock.
+    """Lock VAR_DIR, so that only one `serve` on this machine uses it.
 
-    Machines that share the folder have separate locks.
+    Raises CommandError if another process has the lock.  Machines that share the folder have
+    separate locks.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"serve.{socket.gethostname()}.lock"
@@ -275,7 +284,10 @@ def claimed(folder: Path, url: str) -> Iterator[None]:
 
 
 def check_free(address: str, port: int) -> None:
-    """Raise CommandError if a port is in use: the web server would share it with another server."""
+    """Raise CommandError if the web server cannot listen on the port, or the port is in use.
+
+    The web server would share a port that is in use with the other server.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -291,7 +303,10 @@ def check_free(address: str, port: int) -> None:
 
 
 def check_keys() -> None:
-    """Raise CommandError if the public code signing key is missing; warn about a private key."""
+    """Raise CommandError if the public code signing key is missing.
+
+    Prints a warning if the private key of a public project is on this machine.
+    """
     try:
         signing.code_sign_key_text()
     except signing.KeyMissing as error:
@@ -315,7 +330,11 @@ def check_keys() -> None:
 
 
 def master_url(address: str, port: int) -> str:
-    """Return the URL that volunteers attach to: MASTER_URL, or the address of this server."""
+    """Return the URL to which volunteers attach.
+
+    This is MASTER_URL, or the address of this server if MASTER_URL is not set.  Raises CommandError
+    if `address` stands for all addresses of this computer.
+    """
     if os.environ.get("MASTER_URL", "").strip():
         return settings.PROJECT.master_url
     if address in EVERYWHERE:
@@ -326,7 +345,7 @@ def master_url(address: str, port: int) -> str:
 
 
 def plain_http_warning(address: str, url: str) -> str | None:
-    """Return the warning about a server on a network without TLS, or None."""
+    """Return a warning if network traffic of the server has no TLS, else None."""
     with suppress(ValueError):
         if ip_address(address).is_loopback:
             return None
@@ -340,7 +359,10 @@ def plain_http_warning(address: str, url: str) -> str | None:
 
 
 def first_password() -> str | None:
-    """Create the first staff account and return its password; None if a staff account exists."""
+    """Create the first staff account and return its password.
+
+    Returns None if a staff account exists.
+    """
     if Account.objects.filter(is_staff=True).exists():
         return None
     password = secrets.token_urlsafe(9)
@@ -350,7 +372,10 @@ def first_password() -> str | None:
 
 
 def correct_modes() -> None:
-    """Correct modes of files in VAR_DIR that earlier versions left readable to other users."""
+    """Correct the modes of files in VAR_DIR; print the names of the changed files.
+
+    Earlier versions created files that other users could read.
+    """
     umask = settings.FILE_UMASK
     changed = folders.correct_modes(settings.VAR_DIR, settings.KEYS_DIR, umask=umask)
     if changed:
@@ -360,7 +385,7 @@ def correct_modes() -> None:
 
 
 def convert_database() -> None:
-    """Convert an earlier version's embedded PostgreSQL, which trusts every user."""
+    """Convert the embedded PostgreSQL of an earlier version, which trusts every user."""
     if not settings.DATABASES["default"].get("EMBEDDED"):
         return
     if EmbeddedPostgres(settings.VAR_DIR).convert():
@@ -368,7 +393,10 @@ def convert_database() -> None:
 
 
 def welcome(url: str, password: str | None) -> str:
-    """Return the banner; `password` is the text about the first password, or None."""
+    """Return the banner.
+
+    `password` is the banner's text about the first password, or None if no password is shown.
+    """
     python = os.path.relpath(sys.executable)
     return BANNER.format(
         name=settings.PROJECT.name,
@@ -380,7 +408,7 @@ def welcome(url: str, password: str | None) -> str:
 
 
 def stop_database() -> None:
-    """Stop the embedded PostgreSQL, if it is used."""
+    """Close all connections, and stop the embedded PostgreSQL if the project uses it."""
     connections.close_all()
     if settings.DATABASES["default"].get("EMBEDDED"):
         EmbeddedPostgres(settings.VAR_DIR).stop()

@@ -1,4 +1,4 @@
-"""App versions: list, read, withdraw and offer them again."""
+"""Endpoints that list, read and change app versions."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ class ChangedVersion(Strict):
     """The fields of an app version that can be changed."""
 
     deprecated = serializers.BooleanField(
-        required=False, help_text="True: the version is withdrawn and no longer sent."
+        required=False, help_text="If true, the version is withdrawn and no longer sent."
     )
     beta = serializers.BooleanField(
         required=False,
-        help_text="True: the version is sent only to volunteers who accept test applications.",
+        help_text="If true, the version is sent only to volunteers who accept test applications.",
     )
 
 
@@ -125,7 +125,7 @@ class OneVersion(Endpoint):
         guarded=True,
     )
     def patch(self, request: Request, version_id: int) -> Response:
-        """Changes whether the version is sent, and whether only to volunteers who accept tests.
+        """Withdraws a version, offers it again, or limits it to volunteers who accept tests.
 
         The files cannot be changed, because clients download each version only once.
         """

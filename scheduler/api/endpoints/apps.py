@@ -1,4 +1,4 @@
-"""Apps: list, read, create and change them."""
+"""Endpoints that list, read, create and change apps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
 
-#: Fields of an app that scope `publish` may change: each template must fit the published programs.
+#: Fields of an app that scope `publish` may change, because templates must fit the programs.
 _TEMPLATES = frozenset({"input_template", "output_template"})
 
 

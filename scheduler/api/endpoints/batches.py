@@ -1,4 +1,4 @@
-"""Batches: create, list, read, change, abort, retire and retry them."""
+"""Endpoints that create, list, read, change, abort, retire and retry batches."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ class Reason(Strict):
 
 
 class Nothing(Strict):
-    """An empty object, or no body."""
+    """A body without fields, which can be omitted."""
 
 
 class RetryWanted(Strict):
-    """Names of failed workunits; by default all failed workunits that were not cancelled."""
+    """Names of the failed workunits to retry; by default, all that were not cancelled."""
 
     workunits = serializers.ListField(
         child=serializers.CharField(max_length=200), required=False, min_length=1, max_length=10000
@@ -97,23 +97,24 @@ class Cancelled(Shown):
 
 
 class RetiredOut(Shown):
-    """The number of workunits whose files were released for deletion."""
+    """The number of workunits whose outputs were released for deletion."""
 
     let_go = serializers.IntegerField()
 
 
 class RetriedOut(Shown):
-    """Numbers of resubmitted workunits (`count`) and, by reason, of skipped workunits."""
+    """The number of resubmitted workunits (`count`), and the numbers of skipped workunits."""
 
     count = serializers.IntegerField()
     cancelled = serializers.IntegerField(
-        help_text="Skipped because they were cancelled; a retry must name them in `workunits`."
+        help_text="Number of workunits skipped because they were cancelled. They are retried only "
+        "if `workunits` contains their names."
     )
     inputs_gone = serializers.IntegerField(
-        help_text="Skipped because their input files were deleted."
+        help_text="Number of workunits skipped because their input files were deleted."
     )
     names_taken = serializers.IntegerField(
-        help_text="Skipped because another workunit has the new name."
+        help_text="Number of workunits skipped because another workunit has the new name."
     )
 
 
@@ -126,7 +127,7 @@ class Batches(Endpoint):
     def get(self, request: Request) -> Response:
         """Returns batches with their progress and cost, newest first.
 
-        These are the caller's batches, or all batches for callers that may view everything.
+        These are the caller's batches, or all batches for callers who may view everything.
         """
         rows = submitted.batches(viewer_of(request))
         return self.page(rows, lambda page_rows: _figures(page_rows, now=self.now))
@@ -145,7 +146,7 @@ class Batches(Endpoint):
         data, now = self.body(), self.now
         app = App.objects.filter(name=data.pop("app")).first()
         if app is None:
-            msg = "There is no such app. Hint: GET /api/v1/apps lists them."
+            msg = "There is no such app. Hint: GET /api/v1/apps lists the apps."
             raise Problem(422, "unknown_app", msg)
         submitters.require_submit(self.account, app)
         seconds = data.pop("expires_in_seconds", None)
@@ -197,7 +198,10 @@ class BatchProgress(Endpoint):
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """Returns the progress; clients may poll it every second, with `If-None-Match`."""
+        """Returns the progress of the batch.
+
+        Clients may send this request every second, with `If-None-Match`.
+        """
         batch = find(request, batch_id)
         figures = progress.progress_of([batch], now=self.now)[batch.pk]
         return self.reply(figures, batch=batch)
@@ -211,7 +215,7 @@ class BatchTroubles(Endpoint):
         conditional=True,
     )
     def get(self, request: Request, batch_id: int) -> Response:
-        """Returns the last failed result, the number of parked workunits, and blocking causes."""
+        """Returns the last failed result, and the reasons why workunits make no progress."""
         batch = find(request, batch_id)
         troubles = last_error.troubles_of(batch)
         return self.reply(troubles, waits=standstill.waits_of(batch, now=self.now))
@@ -227,7 +231,10 @@ class BatchAbort(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """Cancels all unfinished workunits of the batch. A repeated call has no effect."""
+        """Closes the batch and cancels its unfinished workunits.
+
+        A repeated call has no effect.
+        """
         batch = find_to_change(request, batch_id)
         return self.reply(batches.abort(batch.pk, reason=self.body()["reason"], now=self.now))
 
@@ -242,7 +249,7 @@ class BatchRetire(Endpoint):
         problems=(409,),
     )
     def post(self, request: Request, batch_id: int) -> Response:
-        """Releases the files of a complete or aborted batch for deletion.
+        """Releases the outputs of a complete or aborted batch for deletion.
 
         Retirement is permanent, so download the outputs first.
         """

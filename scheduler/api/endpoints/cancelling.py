@@ -1,4 +1,4 @@
-"""Cancellation of workunits: by id, by name, or a whole batch."""
+"""Endpoints that cancel workunits by id, by name, or of a whole batch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAX_LISTED = 10_000
 
 
 class ToCancel(Reason):
-    """Workunits, by `ids` and `names`, or all workunits of `batch`, by its id."""
+    """The workunits to cancel: either `ids` and `names`, or the id of a `batch`."""
 
     ids = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=INT8),
@@ -40,7 +40,7 @@ class ToCancel(Reason):
         listed = bool(attrs.get("ids") or attrs.get("names"))
         if listed == ("batch" in attrs):
             msg = (
-                "The request names no workunits, or both workunits and a batch. "
+                "The request has no workunits, or it has both workunits and a batch. "
                 "Hint: send either ids and names, or a batch."
             )
             raise Problem(422, "nothing_named", msg)
@@ -57,9 +57,9 @@ class CancelWorkunits(Endpoint):
         problems=(404, 409),
     )
     def post(self, request: Request) -> Response:
-        """Cancels all named workunits, or none if any of them does not exist.
+        """Cancels the given unfinished workunits; if one does not exist, cancels no workunit.
 
-        If the body has `batch`, the batch is aborted.
+        If the body has `batch`, the batch is aborted, which cancels its unfinished workunits.
         """
         data = self.body()
         if "batch" in data:

@@ -1,4 +1,4 @@
-"""`/files`: input files, which are uploaded before the workunits that use them."""
+"""Endpoints for input files, which are uploaded before workunits use them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ class FileShown(Shown):
     """A file that the server keeps for the account at least until `hold_until`."""
 
     sha256 = serializers.CharField(source="file.sha256")
-    name = serializers.CharField(source="file.name", help_text="The physical name, for `known_as`.")
+    name = serializers.CharField(
+        source="file.name",
+        help_text="The physical name, which a workunit can contain as `known_as`.",
+    )
     nbytes = serializers.IntegerField(source="file.nbytes")
     hold_until = serializers.DateTimeField(source="until")
 
@@ -83,7 +86,10 @@ class FileQuery(Endpoint):
         "Find files that need not be uploaded", name="query_files", answer=KnownOut, body=DigestsIn
     )
     def post(self, request: Request) -> Response:
-        """Returns the digests of files that the server has, and keeps them for another day."""
+        """Returns the digests of the files that the server has.
+
+        The server keeps these files for the account, as after an upload.
+        """
         digests = self.body()["sha256"]
         submitters.require_submitter(self.account)
         return self.reply({"known": file_holds.renew(digests, self.account, now=self.now)})
@@ -104,7 +110,7 @@ class OneFile(Endpoint):
         problems=(400, 403, 408, 409, 411, 413, 415, 422, 503),
     )
     def put(self, request: Request, sha256: str) -> Response:
-        """Stores the body as a file, which the server keeps for a day.
+        """Stores the body as a file, and keeps the file until `hold_until`.
 
         The request needs `Content-Length`. The status is 201 for new content, and 200 if the
         server already had the content. Workunits refer to the file by its `sha256`.
@@ -122,16 +128,20 @@ class OneFile(Endpoint):
 
     @operation("Release a file", name="delete_file", answer=None, status=204)
     def delete(self, request: Request, sha256: str) -> Response:
-        """Ends the account's hold on the file.
+        """Stops keeping the file for the account.
 
-        The server deletes the file when no account holds it and no workunit uses it.
+        The server deletes the file once it is kept for no account and no workunit uses it.
         """
         if not file_holds.give_up(sha256, self.account, now=self.now):
             raise Http404
         return Response(status=204)
 
     def _take_slot(self, stack: ExitStack, body: Body) -> None:
-        """Acquire a slot until the stack is closed; raise the errors known from the headers."""
+        """Acquire an upload slot, which is released when `stack` is closed.
+
+        Raises `Problem` if `Content-Length` is missing, the disk is full or no slot becomes free,
+        `NotAllowed` if the account may not submit, and `QuotaExceeded`.
+        """
         if body.length is None:
             msg = "The request has no Content-Length. Hint: do not use chunked transfer encoding."
             raise Problem(411, "length_required", msg)
@@ -177,5 +187,5 @@ class _Reader:
         self._chunks = chunks
 
     def read(self, _size: int = -1) -> bytes:
-        """Return the next chunk, which may be longer than `_size`; empty at the end."""
+        """Return the next chunk, which may be longer than `_size`, or `b""` at the end."""
         return next(self._chunks, b"")

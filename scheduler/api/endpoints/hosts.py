@@ -1,4 +1,4 @@
-"""Hosts: list and read them."""
+"""Endpoints that list and read hosts."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class HostFilters(Filters):
     platform = Name("platform_name", help_text="The platform's BOINC name.")
     account = Id(
         "account_id",
-        help_text="The owner's account id; useful for callers that may view everything.",
+        help_text="The owner's account id; useful for callers who may view everything.",
     )
     denied = TrueOrFalse(
         "denied",
-        help_text="true: only hosts that receive no work; false: only hosts that receive work.",
+        help_text="If true, only hosts that are denied; if false, only hosts that are not denied.",
     )
 
 
@@ -71,7 +71,7 @@ class Hosts(Endpoint):
     def get(self, request: Request) -> Response:
         """Returns hosts, newest first.
 
-        These are the account's hosts, or all hosts for callers that may view everything.
+        These are the account's hosts, or all hosts for callers who may view everything.
         """
         return self.page(_seen_by(request))
 
@@ -79,7 +79,7 @@ class Hosts(Endpoint):
 class OneHost(Endpoint):
     @operation("Read a host", name="read_host", answer=HostOut, conditional=True)
     def get(self, request: Request, host_id: int) -> Response:
-        """Returns a host of the account; any host for callers that may view everything."""
+        """Returns the host, if it belongs to the account or the caller may view everything."""
         return self.reply(get_object_or_404(_seen_by(request), pk=host_id))
 
 

@@ -1,4 +1,4 @@
-"""The index of the API, its schema and documentation pages, and the 404 answer."""
+"""The index of the API, its schema and documentation pages, and the 404 response."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class UnknownAddress(Endpoint):
 
 
 class OwnAssetsOnly:
-    """Restricts a page to scripts and styles of the project's own server."""
+    """A mixin that allows a page only inline scripts and files of the project's own server."""
 
     policy = (
         "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
@@ -83,10 +83,10 @@ class OwnAssetsOnly:
 
 
 class Swagger(OwnAssetsOnly, SpectacularSwaggerView):
-    """Swagger UI: a page on which a user can try every operation."""
+    """The Swagger UI page, on which users can try every operation."""
 
 
 class Redoc(OwnAssetsOnly, SpectacularRedocView):
-    """ReDoc: the schema as a reference page."""
+    """The ReDoc page, which shows the schema as a reference."""
 
     template_name = "scheduler/api/redoc.html"

@@ -1,4 +1,4 @@
-"""The caller's account, rights and quota."""
+"""Endpoint that returns the caller's account, rights and quota."""
 
 from __future__ import annotations
 
@@ -56,10 +56,11 @@ class Quota(Shown):
     unfinished_workunits = serializers.IntegerField()
     max_kept_bytes = serializers.IntegerField(allow_null=True)
     kept_bytes = serializers.IntegerField(
-        help_text="Uploaded files, input files of batches, and kept outputs."
+        help_text="Total size of uploaded files, input files of batches, and kept outputs."
     )
     kept_output_bytes = serializers.IntegerField(
-        help_text="The part of `kept_bytes` that is outputs, deleted when their batch is retired."
+        help_text="Size of the kept outputs, included in `kept_bytes`. Outputs are deleted after "
+        "their batch is retired."
     )
 
 

@@ -1,4 +1,4 @@
-"""Downloads of outputs: archives of batches, and single files."""
+"""Endpoints that download outputs, as an archive of a batch or as single files."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ class OutputsQuery(StrictQuery):
         help_text="The `cursor` of an earlier manifest: only newer outputs are returned.",
     )
     workunit = serializers.CharField(
-        required=False, max_length=254, help_text="Only this workunit, by name or id."
+        required=False,
+        max_length=254,
+        help_text="Name or id of a workunit: only its outputs are returned.",
     )
 
 
@@ -63,8 +65,9 @@ class BatchOutputs(Endpoint):
     def get(self, request: Request, batch_id: int) -> HttpResponseBase:
         """Streams the outputs of all done workunits, even of an unfinished batch.
 
-        The members are named `<workunit name>/<open name>`. The last member is `MANIFEST.ndjson`,
-        with a line for each finished workunit, and a line with the `cursor` for the next call.
+        The members of an archive are named `<workunit name>/<open name>`. The last member is the
+        manifest, `MANIFEST.ndjson`, with a line for each finished workunit, and a line with the
+        `cursor` for the next call. With the format `ndjson`, only the manifest is returned.
         """
         wanted = self.query()
         batch = find(request, batch_id)
@@ -139,7 +142,11 @@ def _content(request: Request, file: ResultFile, tag: str) -> HttpResponseBase:
 
 
 def _range(request: Request, size: int, tag: str) -> range | None:
-    """Return the requested byte range, or None for the whole file (no valid `Range` header)."""
+    """Return the requested byte range, or None if the response must have the whole file.
+
+    None also means that `Range` is invalid or that `If-Range` differs from `tag`.  An empty range
+    is outside the file.
+    """
     match = _RANGE.fullmatch(request.headers.get("Range", ""))
     if not match or request.headers.get("If-Range", tag) != tag:
         return None

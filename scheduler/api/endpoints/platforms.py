@@ -1,4 +1,4 @@
-"""Platforms: list them."""
+"""Endpoint that lists the platforms."""
 
 from __future__ import annotations
 

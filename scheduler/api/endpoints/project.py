@@ -1,4 +1,4 @@
-"""Public figures of the project: the status page's figures, and totals."""
+"""Endpoints that return the status and the totals of the project to the public."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class CountOut(Shown):
-    """A count."""
+    """A number of rows."""
 
     value = serializers.IntegerField()
     exact = serializers.BooleanField(
-        help_text="False if the count is older than `read_at`, by at most a minute."
+        help_text="False if the count was cached. A cached count is at most a minute old."
     )
 
 
@@ -42,12 +42,12 @@ class DaemonOut(Shown):
     behind_seconds = Duration(
         source="behind",
         allow_null=True,
-        help_text="Time for which the oldest row has been due; null: no row is due.",
+        help_text="Time for which the oldest row has been due. Null if no row is due.",
     )
     silent_seconds = Duration(
         source="silent",
         allow_null=True,
-        help_text="Time since the daemon's last heartbeat; null: the daemon never sent one.",
+        help_text="Time since the daemon's last heartbeat. Null if it never sent a heartbeat.",
     )
 
 
@@ -79,7 +79,8 @@ class StatusOut(Shown):
     people = CountsOut()
     daemons = DaemonOut(many=True, source="stations")
     waits = WaitShown(
-        many=True, help_text="Causes that block unsent work; empty if nothing blocks it."
+        many=True,
+        help_text="Causes that block unsent work. The list is empty if nothing blocks it.",
     )
     apps = AppLineOut(many=True)
 
@@ -96,9 +97,11 @@ class AppTotalOut(Shown):
     name = serializers.CharField()
     title = serializers.CharField()
     total_credit = serializers.FloatField()
-    workunits_done = serializers.IntegerField(help_text="Workunits with a canonical result.")
+    workunits_done = serializers.IntegerField(
+        help_text="Number of workunits with a canonical result."
+    )
     workunits_failed = serializers.IntegerField(
-        help_text="Workunits that failed, were cancelled or expired."
+        help_text="Number of workunits that failed, were cancelled or expired."
     )
 
 
@@ -109,8 +112,8 @@ class StatisticsOut(Shown):
     total_credit = serializers.FloatField()
     accounts = CountOut()
     hosts = CountOut()
-    workunits = CountOut(help_text="All workunits, including purged ones.")
-    results = CountOut(help_text="All results, including purged ones.")
+    workunits = CountOut(help_text="Number of all workunits, including purged workunits.")
+    results = CountOut(help_text="Number of all results, including purged results.")
     apps = AppTotalOut(many=True)
 
 
@@ -119,9 +122,10 @@ class StatusNow(Endpoint):
         "Read the status of the project", name="read_status", answer=StatusOut, access=Access.PUBLIC
     )
     def get(self, request: Request) -> Response:
-        """Returns the figures of the status page at the time `read_at`, including purged work.
+        """Returns the figures of the status page, including purged work.
 
         The figures are at most two seconds old, and the counts of large tables at most a minute.
+        `read_at` is the time of the counts.
         """
         return self.reply(status.current(now=self.now))
 

@@ -1,4 +1,4 @@
-"""Publishes app versions: programs, archives of scripts, commands and images."""
+"""Endpoint that lists and publishes the versions of an app."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FORM_BYTES = 1 << 20
 
 
 class NewVersion(StrictQuery):
-    """A multipart form with the new version; at most one of `file`, `source_url` and `image`."""
+    """The multipart form of a new version, with at most one of `file`, `source_url`, `image`."""
 
     version = serializers.CharField(max_length=20, help_text="For example 1.00.")
     platforms = serializers.ListField(
@@ -52,7 +52,7 @@ class NewVersion(StrictQuery):
     source_url = serializers.CharField(
         required=False,
         max_length=1000,
-        help_text="The URL from which the server fetches the program, once.",
+        help_text="The URL from which the server fetches the program once, during this request.",
     )
     beta = serializers.BooleanField(required=False, default=False)
     file = serializers.ListField(child=serializers.FileField(), required=False, max_length=100)
@@ -65,7 +65,7 @@ class NewVersion(StrictQuery):
 
 
 class Versions(VersionsOfApp):
-    """The versions of one app, with the publishing of a new version."""
+    """The list of an app's versions, and the operation that publishes a version."""
 
     write_scope = Scope.PUBLISH
     parser_classes = (MultiPartParser,)
@@ -91,13 +91,14 @@ class Versions(VersionsOfApp):
         problems=(403, 409, 413, 415, 422, 503),
     )
     def post(self, request: Request, name: str) -> Response:
-        """Publishes for all given platforms, or for none. The files depend on the app's kind.
+        """Publishes a version for all given platforms, or for none of them if an error occurs.
 
-        `native`: a program, several files, or an archive. `script`: a `run.sh`, or an archive
-        (`.tar`, `.tar.gz`, `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top level.
-        `command`: no file. `container`: `image`. Publishing the same version with the same files
-        again returns 200; different files under the same version number are refused (409),
-        because clients would never download them. A project that keeps its private key on another
+        The files depend on the app's kind. An app of kind `native` needs a program, several files,
+        or an archive. Kind `script` needs a `run.sh`, or an archive (`.tar`, `.tar.gz`,
+        `.tar.bz2`, `.tar.xz`, `.zip`) with `run.sh` at its top level. Kind `command` has no file.
+        Kind `container` needs `image`. If the version was already published with the same files,
+        the response is 200. If it was published with different files, the response is 409, because
+        clients would never download the new files. A project that keeps its private key on another
         machine requires `signatures` of the exact published files, including the launcher and the
         repacked archive.
         """

@@ -1,4 +1,4 @@
-"""Queues: named sets of workunits with their own limit and order."""
+"""Endpoints for queues: sets of workunits with their own limit and order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ class ChangedQueue(Strict):
         help_text="The only app whose work the queue accepts.",
     )
     max_in_progress = serializers.IntegerField(
-        required=False, allow_null=True, min_value=0, max_value=INT4, help_text="null: no limit."
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=INT4,
+        help_text="If null, there is no limit.",
     )
     order = serializers.ChoiceField(_ORDERS, required=False)
 

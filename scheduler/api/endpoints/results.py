@@ -1,4 +1,4 @@
-"""Results: list and read them."""
+"""Endpoints that list and read results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class Results(OwnPages):
     def get(self, request: Request) -> Response:
         """Returns results without their standard error output, newest first.
 
-        These are the caller's results, or all results for callers that may view everything.
+        These are the results of the caller's batches, or all results for callers who may view
+        everything.
         """
         return self.page(submitted.results(None).defer("stderr"))
 

@@ -1,4 +1,4 @@
-"""`POST /workunits`: submits workunits as one JSON document or a stream of lines."""
+"""Endpoint that submits workunits as one JSON document or as a stream of lines."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class BatchNamed(Shown):
     id = serializers.IntegerField()
     name = serializers.CharField()
     workunits_before = serializers.IntegerField(
-        help_text="Number of workunits in the batch before this submission; 0 for a new batch."
+        help_text="Number of workunits that the batch had before this submission."
     )
 
 
@@ -104,8 +104,8 @@ class Submissions(Endpoint):
         workunit. The body may be compressed (`Content-Encoding: gzip`). A stream with chunked
         transfer encoding and without gzip must end with a line `{"count": N}`, the number of
         workunits, because otherwise the server could not detect a truncated stream. The server
-        submits the workunits after the whole body has arrived. The response lists the first
-        hundred errors with their line numbers.
+        submits the workunits after the whole body has arrived. An error response
+        contains the first hundred errors with their positions.
         """
         body = Body(request._request, max_bytes=_max_bytes(request))  # noqa: SLF001  Django REST would read it
         try:

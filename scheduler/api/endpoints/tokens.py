@@ -1,4 +1,4 @@
-"""Tokens: create them by password or by another token, list and revoke them."""
+"""Endpoints that create, list and revoke tokens."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class NewToken(Strict):
     """The new token; `email` and `password` are needed unless the request is authenticated."""
 
     email = serializers.CharField(
-        required=False, max_length=254, help_text="Sent together with `password`."
+        required=False, max_length=254, help_text="Must be sent together with `password`."
     )
     password = serializers.CharField(
-        required=False, max_length=1000, help_text="Sent together with `email`."
+        required=False, max_length=1000, help_text="Must be sent together with `email`."
     )
     name = serializers.CharField(
         max_length=api_tokens.MAX_NAME, help_text="A name by which people recognize the token."
@@ -92,8 +92,8 @@ class Tokens(Endpoint):
     def post(self, request: Request) -> Response:
         """Requires the e-mail address and password, or a token with at least the same scopes.
 
-        The text of the new token is returned only in this response. If the request is
-        authenticated by a token, the new token expires no later than that token.
+        The text of the new token is returned only in this response. A token that was created with
+        another token expires no later than that token.
         """
         data, now = self.body(), self.now
         seconds = data.get("expires_in_seconds")

@@ -1,4 +1,4 @@
-"""Resource usage of the account's batches."""
+"""Endpoint that returns the resource usage of batches."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class UsageQuery(StrictQuery):
     """The period and the grouping of the usage."""
 
     since = serializers.DateField(
-        required=False, help_text="The first day (UTC); by default 30 days before `until`."
+        required=False, help_text="The first day (UTC). The default is 30 days before `until`."
     )
     until = serializers.DateField(
-        required=False, help_text="The day after the last day (UTC); by default tomorrow."
+        required=False, help_text="The day after the last day (UTC). The default is tomorrow."
     )
     by = serializers.ChoiceField(choices=WAYS, default="day")
 
@@ -44,10 +44,11 @@ class UsedShown(Shown):
     batch = serializers.IntegerField(allow_null=True)
     name = serializers.CharField(allow_null=True, help_text="The name of the batch.")
     workunits = serializers.IntegerField(
-        help_text="Number of finished workunits, counted on the day they finished."
+        help_text="Number of finished workunits, counted on the day when they finished."
     )
     results = serializers.IntegerField(
-        help_text="Number of sent results, counted on the day they were reported."
+        help_text="Number of sent results, counted on the day when they were reported, or sent if "
+        "they were never reported."
     )
     cpu_seconds = serializers.FloatField()
     elapsed_seconds = serializers.FloatField()

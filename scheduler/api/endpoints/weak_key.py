@@ -1,4 +1,4 @@
-"""`POST /weak-key`: returns the weak account key for attaching computers."""
+"""Endpoint that returns the weak account key, by which computers can be attached."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class WeakKey(Endpoint):
         problems=(429,),
     )
     def post(self, request: Request) -> Response:
-        """Returns the weak key; requires the e-mail address and password.
+        """Returns the weak key of the account with this e-mail address and password.
 
         A computer attached with the weak key fetches and reports work, and cannot change the
         account's preferences. The key changes with the password.

@@ -1,4 +1,4 @@
-"""Workunits: list and read them, with their timelines."""
+"""Endpoints that list and read workunits and their timelines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Workunits(OwnPages, Submissions):
     def get(self, request: Request) -> Response:
         """Returns workunits, newest first.
 
-        These are the caller's workunits, or all workunits for callers that may view everything.
+        These are the caller's workunits, or all workunits for callers who may view everything.
         """
         return self.page(submitted.workunits(None, now=self.now))
 

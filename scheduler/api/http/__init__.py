@@ -1,1 +1,1 @@
-"""HTTP of the API: bodies, pages, ETags, idempotency keys and problems."""
+"""The HTTP layer of the API: bodies, pages, ETags, idempotency keys and problems."""

@@ -106,7 +106,10 @@ class RowShown(serializers.ModelSerializer[Any]):
     def get_field_names(  # type: ignore[override]  # a dict
         self, declared_fields: dict[str, Any], info: Any
     ) -> list[str]:
-        """Return the names of all declared fields; the model defines each `Column`."""
+        """Return the names of all declared fields, and delete each `Column` from them.
+
+        Django REST framework creates the deleted fields from the model.
+        """
         names = list(declared_fields)
         for name in names:
             if isinstance(declared_fields[name], Column):
@@ -115,18 +118,21 @@ class RowShown(serializers.ModelSerializer[Any]):
 
 
 class Duration(serializers.FloatField):
-    """A `timedelta`, returned as a number of seconds."""
+    """A field that returns a `timedelta` as a number of seconds."""
 
     def to_representation(self, value: Any) -> float:  # type: ignore[override]  # a number
         return float(value.total_seconds())
 
 
 class JsonObject(serializers.DictField):
-    """Any JSON object, stored unchanged, such as `meta`."""
+    """A field for any JSON object, such as `meta`, which is stored unchanged."""
 
 
 def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
-    """Return the error for an unknown name, with a similar name or all valid names as the hint."""
+    """Return the error text for an unknown name, with a hint that contains valid names.
+
+    `noun` is the kind of the name, such as "field".
+    """
     near = get_close_matches(name, list(valid_names), n=1)
     valid = ", ".join(sorted(valid_names)) or "none"
     meant = f"do you mean {near[0]!r}?" if near else f"valid names: {valid}."

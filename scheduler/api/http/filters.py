@@ -52,7 +52,7 @@ class Name(django_filters.CharFilter):
 
 
 class Word(django_filters.ChoiceFilter):
-    """Filters by a word of `words`, a mapping to column values or a list of column values."""
+    """Filters by a word in `words`, a mapping to column values or an iterable of such values."""
 
     def __init__(self, *args: Any, words: Mapping[str, Any] | Iterable[str], **kwargs: Any) -> None:
         self.words = words if isinstance(words, Mapping) else {word: word for word in words}
@@ -60,7 +60,7 @@ class Word(django_filters.ChoiceFilter):
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Return the rows with the column value of the word; all rows without a word."""
+        """Return the rows with the column value of the word, or all rows if the word is empty."""
         return qs.filter(**{self.field_name: self.words[value]}) if value else qs
 
 

@@ -1,4 +1,4 @@
-"""`Idempotency-Key`: a repeated request returns the first response."""
+"""Supports `Idempotency-Key`: a repeated request returns the first response."""
 
 from __future__ import annotations
 
@@ -42,7 +42,8 @@ def with_idempotency_key(handler: Handler) -> Handler:
 def once(request: Request, handle: Callable[[], Response]) -> Response:
     """Return the response of `handle`, or the stored response if the key was used before.
 
-    With a key, `handle` runs in the transaction that stores the key and the response.
+    With a key, `handle` runs in the transaction that stores the key and the response.  Raises the
+    errors of `idempotency.once`.
     """
     key = request.headers.get(HEADER)
     if key is None:

@@ -1,4 +1,4 @@
-"""`ETag` and `If-Match`: conditional changes, to prevent lost updates."""
+"""Supports the headers `ETag` and `If-Match`, which prevent lost updates."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Access(StrEnum):
 
 @dataclass(frozen=True)
 class operation:  # noqa: N801  a decorator
-    """Declares a method of an `Endpoint`; the endpoint enforces it and the schema describes it.
+    """Declares a method of an `Endpoint`, for the checks of the endpoint and for the schema.
 
     - `name`: the operation id, such as ``list_apps``.
     - `answer`: the serializer of the response with `status` (None: no body), or a mapping from

@@ -26,9 +26,9 @@ _CURSOR = re.compile(r"([<>])([0-9]{1,19})")
 
 
 class Place(NamedTuple):
-    """The start of a page: the first row after the id `beside`.
+    """The start of a page: the first row beyond the id `beside`.
 
-    `towards` is the direction: "<" for smaller ids, ">" for larger ids.
+    `towards` is "<" if the page has smaller ids, and ">" if it has larger ids.
     """
 
     towards: str
@@ -36,7 +36,10 @@ class Place(NamedTuple):
 
 
 def read_limit(request: Request) -> int:
-    """Return the parameter `limit` (default 100); raise `ValidationError` unless 1 to 1000."""
+    """Return the parameter `limit`, by default 100.
+
+    Raises `ValidationError` if it is not a whole number from 1 to 1000.
+    """
     text = request.query_params.get("limit")
     if text is None:
         return DEFAULT_LIMIT
@@ -47,7 +50,10 @@ def read_limit(request: Request) -> int:
 
 
 def read_cursor(request: Request) -> Place | None:
-    """Return the place of the parameter `cursor`, or None; raise `Problem` (422) if invalid."""
+    """Return the place in the parameter `cursor`, or None if the request has no cursor.
+
+    Raises `Problem` (422) for an invalid cursor.
+    """
     cursor = request.query_params.get("cursor")
     if not cursor:
         return None
@@ -75,9 +81,10 @@ def read_page(rows: Any, beyond: Q, order: str, count: int) -> list[Any]:
 
 
 class ById(BasePagination):
-    """Pages by `limit` and `cursor`; newest first, unless the view sets ``ascending = True``.
+    """Pagination with the parameters `limit` and `cursor`.
 
-    A view can define a method `read_page` with the parameters of the function `read_page`.
+    The newest rows come first, unless the view sets ``ascending = True``.  A view can
+    define a method `read_page` with the parameters of the function `read_page`.
     """
 
     parameters = frozenset({"limit", "cursor"})
@@ -139,7 +146,7 @@ class ById(BasePagination):
             {
                 "name": "cursor",
                 "in": "query",
-                "description": "Start of the page; part of the URLs in `next` and `previous`.",
+                "description": "The start of a page. Use the URLs in `next` and `previous`.",
                 "schema": {"type": "string"},
             },
         ]

@@ -27,7 +27,7 @@ class StrictJson(BaseParser):
         media_type: str | None = None,
         parser_context: Mapping[str, Any] | None = None,
     ) -> Any:
-        """Return the parsed body; raise `Problem` (413), or `ParseError` with the position."""
+        """Return the parsed body; raise `Problem` (413) if it is too long, or `ParseError`."""
         body = stream.read(MAX_BYTES + 1)
         if len(body) > MAX_BYTES:
             msg = f"The body is longer than {MAX_BYTES} bytes. Hint: send it in parts."

@@ -141,7 +141,7 @@ def problem(
 
 
 def split_hint(sentence: str, *, hint: str = "") -> dict[str, str]:
-    """Return ``{detail, hint?}`` of a sentence; the argument `hint` replaces its hints.
+    """Split a sentence into ``{detail, hint?}``; the argument `hint` replaces its hints.
 
     >>> split_hint("It is full. Hint: wait. Hint: or go.")
     {'detail': 'It is full.', 'hint': 'wait. or go.'}

@@ -53,7 +53,10 @@ class Body:
 
     @property
     def length(self) -> int | None:
-        """The number of remaining bytes; None if the request has no `Content-Length`."""
+        """The number of unread bytes before decompression.
+
+        None for a chunked body without `Content-Length`.
+        """
         return self._left
 
     @property
@@ -69,7 +72,7 @@ class Body:
     def while_waiting(
         self, context: Callable[[], AbstractContextManager[object]]
     ) -> Iterator[None]:
-        """Inside this context, wrap each read from the client in a new `context()`."""
+        """While this context manager is active, run each read from the client in a `context()`."""
         self._while_waiting = context
         try:
             yield
@@ -79,8 +82,8 @@ class Body:
     def chunks(self) -> Iterator[bytes]:
         """Yield the remaining chunks, decompressed; update `sha256`.
 
-        Raises `Problem` if the body is truncated, too long, too slow or invalid gzip, or if the
-        disk is full.
+        Raises `Problem` if the body is truncated, too long, too slow or not valid gzip, or if
+        the disk is full.
         """
         for chunk in self._pieces:
             self._n_read += len(chunk)
@@ -173,7 +176,11 @@ class Body:
 
 @contextmanager
 def slot(slots: Semaphore, *, timeout: float, retry_after: int, reason: str) -> Iterator[None]:
-    """Hold one of `slots`; raise `Problem` (503) if none becomes free within `timeout` seconds."""
+    """Occupy one of `slots` during the `with` block.
+
+    Raises `Problem` (503) with `reason` and `retry_after` if no slot becomes free within `timeout`
+    seconds.
+    """
     if not slots.acquire(timeout=timeout):
         msg = f"{reason} Hint: send the request again later."
         raise Problem(503, "busy", msg, retry_after=retry_after)
@@ -187,6 +194,8 @@ def _number(length: str) -> int:
     return int(length) if length.isdecimal() else 0
 
 
-def truncated(hint: str = "send the request again; it had no effect.") -> Problem:
+def truncated(
+    hint: str = "send the request again. The incomplete request had no effect.",
+) -> Problem:
     """Return the 400 problem for an incomplete body."""
     return Problem(400, "cut_short", f"The body is incomplete. Hint: {hint}")

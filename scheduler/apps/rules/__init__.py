@@ -1,1 +1,1 @@
-"""Decisions about apps and packages, from facts alone [pure]."""
+"""Pure functions for plug-ins, packages, plan class files and the rights on apps."""

@@ -1,4 +1,7 @@
-"""The fields of an app that only administrators may set [pure]."""
+"""The fields of an app that only administrators may set.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Reads a folder of files as one version of an app [pure].
+"""Reads a folder of files as one version of an app.
 
 A package is a mapping of relative names to contents, or to paths of files.  A ``version.xml`` in it
 follows BOINC's ``update_versions`` (PROTOCOL 7.5); without one, the package has a single file, or
 the caller names the main program.  Files named ``<name>.sig`` are signatures from another machine.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -70,14 +72,14 @@ _API_VERSION = re.compile(rb"API_VERSION_([0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4})[^0
 
 
 class BadPackage(ValueError):
-    """A package cannot be an app version. Hint: the message explains what to change."""
+    """The package or the order is not valid. Hint: change it as the message describes."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackedFile:
     """One file of a package: its name, the name that the program opens, and its role.
 
-    `content` is the bytes, or the path of a file.
+    `content` contains the bytes of the file, or its path.
     """
 
     name: str
@@ -93,7 +95,8 @@ class PackedFile:
 class Package:
     """The files of a version, main program first, and the other elements of ``version.xml``.
 
-    `facts` has the texts by element, and an empty text for each of `VERSION_FLAGS` that is set.
+    `facts` contains the texts by element name.  A flag of `VERSION_FLAGS` that is set has an empty
+    text.
     """
 
     files: tuple[PackedFile, ...]
@@ -175,7 +178,7 @@ def _with_unlisted(
 
 
 def find_api_version(content: bytes) -> str:
-    """Return the version of BOINC's API that a program contains, or "".
+    """Return the version of BOINC's API that a program contains, or an empty string.
 
     A version at the very end of `content` is not found, because it may be incomplete.
 
@@ -365,7 +368,10 @@ def _unknown(tag: str, place: str, known_tags: Collection[str]) -> str:
 
 
 def _is_true(element: etree._Element) -> bool:
-    """Parse a flag: empty or 1 is true, 0 is false (BOINC's rule); else raise `BadPackage`."""
+    """Parse a flag by BOINC's rule: an empty text or 1 is true, and 0 is false.
+
+    Raises `BadPackage` for any other text.
+    """
     text = (element.text or "").strip()
     if text in {"", "1", "0"}:
         return text != "0"

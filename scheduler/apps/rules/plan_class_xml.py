@@ -1,4 +1,7 @@
-"""Reads plan classes in BOINC's format: `plan_class_spec.xml` [pure]."""
+"""Reads plan classes in BOINC's format: `plan_class_spec.xml`.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {each.name: each.default for each in fi
 
 
 class BadPlanClassFile(ValueError):
-    """The file is not a list of plan classes. Hint: the message explains what to correct."""
+    """The file is not a list of plan classes. Hint: correct the error in the message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
-"""The allow-list of plug-ins, the only custom code that a project runs [pure].
+"""The allow-list of plug-ins, the only custom code that a project runs.
 
 An app stores the name of a plug-in.  The file in the setting `PLUGINS` maps the name to a program
 or Python object and its fixed options.  No API and no admin page writes that file.
 
-The path to the confined process: `daemons.science.validators.allowed` (and its siblings for
+A plug-in is run in three steps: `daemons.science.validators.allowed` (and its siblings for
 assimilators, generators and trickle handlers) looks the name up, `daemons.science.worker.call`
 sends the target to a worker, and `daemons.science.confinement` confines that worker.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -53,15 +55,15 @@ _PYTHON: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
 class BadPlugins(ValueError):
-    """The allow-list cannot be read. Hint: the message shows the correct form."""
+    """The allow-list is not valid. Hint: correct it as the message describes."""
 
 
 class BadOptions(ValueError):
-    """Options that a plug-in does not accept. Hint: the message lists the valid options."""
+    """A plug-in does not accept the options of an app. Hint: see the message for valid options."""
 
 
 class UnknownPlugin(LookupError):
-    """An app names a plug-in that does not exist. Hint: the message lists the valid names."""
+    """An app names a plug-in that does not exist. Hint: use a name from the message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,7 @@ class Plugin:
 
     `target` is ``script:PATH``, ``python:package.module.name`` or ``table``; `options_json` are the
     fixed options as JSON; `app_options` are the names that apps can set themselves.  A
-    `transactional` function runs in the daemon.  `reads` and `writes` are folders, absolute.
+    `transactional` function runs in the daemon.  `reads` and `writes` are absolute folder paths.
     """
 
     kind: str

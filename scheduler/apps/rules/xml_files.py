@@ -1,4 +1,7 @@
-"""Parses XML files in the formats of BOINC's server [pure]."""
+"""Parses XML files in the formats of BOINC's server.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from lxml import etree
 
 
 class BadXmlFile(ValueError):
-    """The text is not XML with the expected root. Hint: the message explains what to correct."""
+    """The text is not XML with the expected root. Hint: correct the error in the message."""
 
 
 def read_root(text: bytes, tag: str, *, title: str) -> etree._Element:
-    """Return the root element of a file, without comments; no entity is resolved.
+    """Return the root element of a file; comments are removed and entities are not resolved.
 
     `title` is the name of the file in error messages.  Raises `BadXmlFile`.
     """

@@ -1,1 +1,1 @@
-"""Rules for the paths of requests [pure]."""
+"""Pure functions that normalize the paths of requests."""

@@ -1,7 +1,9 @@
-"""Removes repeated slashes from the paths of requests [pure].
+"""Removes repeated slashes from the paths of requests.
 
 BOINC's `submit_api.py` sends such paths: it appends `/job_file.php` to the project's URL, which
 ends in a slash.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations

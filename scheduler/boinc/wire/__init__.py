@@ -1,1 +1,1 @@
-"""Parses and encodes the XML messages of BOINC's clients [pure]."""
+"""Parses and encodes the XML messages of BOINC's clients, as pure functions."""

@@ -152,7 +152,7 @@ class ReportedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedResult:
-    """A finished result in a client's report; success is `state 5` and `exit_status 0`."""
+    """A finished result in a report; a success has `state` 5 and `exit_status` 0."""
 
     name: str
     final_cpu_time: float = 0.0
@@ -176,7 +176,7 @@ class ReportedResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrickleUp:
-    """A message of a running result, to be stored before it is acknowledged."""
+    """A message of a running result; it is stored before it is acknowledged."""
 
     result_name: str = ""
     time: int = 0
@@ -394,7 +394,7 @@ class FileRef:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyAppVersion:
-    """An app version; its key is (app, platform, version_num, plan_class) (trap 5)."""
+    """An app version; (app, platform, version_num, plan_class) identifies it (trap 5)."""
 
     app_name: str
     version_num: int
@@ -447,7 +447,7 @@ class ReplyResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerReply:
-    """One `<scheduler_reply>` (PROTOCOL 2.4), fields in the order in which they are sent."""
+    """One `<scheduler_reply>` (PROTOCOL 2.4); its fields have the order of the elements."""
 
     scheduler_version: int | None = None
     dont_use_dcf: bool = False

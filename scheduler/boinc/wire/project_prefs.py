@@ -1,4 +1,7 @@
-"""Reads the volunteer's preferences for this project from the account [pure]."""
+"""Reads the volunteer's preferences for this project from the account.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 

@@ -29,11 +29,11 @@ Write: TypeAlias = "Callable[[Any], str]"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """How values of one kind are parsed from an XML element and encoded as one.
+    """How values of one kind are parsed from an XML element and encoded as an element.
 
     `read` returns None for an element without a usable value; the element is then ignored.
     `writer(element, indent)` returns a function that encodes a value as the whole element with a
-    line end, so that the tags are formatted once, not for each value.
+    line end.  The tags are formatted once for all values.
 
     Numbers are clamped to `range`.  If the element contains a message, `shape` is the shape of the
     message.  If the message is nested in an inner element, `within` is the name of this element.
@@ -83,7 +83,7 @@ class NumberField:
 
 
 def rows(kind: Kind, names: str, *, always: bool = False) -> list[Row]:
-    """Return a row for each of the space-separated `names`; field and element have this name."""
+    """Return a row for each of the space-separated `names` of fields and their elements."""
     return [Row(each, kind, always=always) for each in names.split()]
 
 
@@ -199,7 +199,10 @@ def text(limit: int = 255) -> Kind:
 
 
 def name(limit: int = 255) -> Kind:
-    """Return a `Kind` for names of 1 to `limit` bytes; others raise CannotEncode when encoded."""
+    """Return a `Kind` for names of 1 to `limit` bytes.
+
+    An attempt to encode a name of another length raises CannotEncode.
+    """
 
     def read(node: Node) -> str | None:
         return xml.cut(xml.unescape(_text_of(node).strip()), limit) or None

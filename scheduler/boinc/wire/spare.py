@@ -1,8 +1,10 @@
-"""Removes reports beyond the limit from a request before it is parsed [pure].
+"""Removes reports beyond the limit from a request before it is parsed.
 
 A client may report any number of results in one request.  Reports beyond the server's limit are
 removed before the request is parsed, so that time and memory do not grow with their number.  They
 are counted, because the client still has these results and reports them again.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearr
 
 
 def _end_of_report(body: bytes | bytearray, at: int) -> int:
-    """Return the position after the report that begins at `at`; 0 if the end tag is missing."""
+    """Return the position after the report that begins at `at`, or 0 without an end tag."""
     end = body.find(_END, at)
     if end < 0:
         return 0

@@ -34,7 +34,10 @@ _STATUS_NEVER: Final = -1
 
 
 class BadUpload(ValueError):
-    """The header is invalid, so that a retry would fail, too; the text is sent to the client."""
+    """The header is invalid, and a retry would fail in the same way.
+
+    The text of the exception is sent to the client.
+    """
 
 
 class CutShort(BadUpload):
@@ -43,7 +46,7 @@ class CutShort(BadUpload):
 
 @dataclass(frozen=True, slots=True)
 class SizeQuery:
-    """A query for the size of a partial upload, to resume it."""
+    """A query for the size of a partial upload; the client resumes the upload at this size."""
 
     name: str
     client_version: tuple[int, int, int] = (0, 0, 0)
@@ -68,7 +71,11 @@ class UploadRequest:
 
 @dataclass(frozen=True, slots=True)
 class UploadReply:
-    """The server's reply; status 0: done, 1: retry later, -1: permanent error (trap 7)."""
+    """The server's reply to an upload or size query.
+
+    `status` is 0 for success, 1 for a temporary error, after which the client retries, and -1 for a
+    permanent error (trap 7).
+    """
 
     status: int
     message: str | None = None
@@ -86,12 +93,12 @@ class UploadReply:
 
     @classmethod
     def later(cls, message: str) -> UploadReply:
-        """Return the reply for a temporary error: the client retries."""
+        """Return the reply for a temporary error, after which the client retries."""
         return cls(_STATUS_LATER, message)
 
     @classmethod
     def never(cls, message: str) -> UploadReply:
-        """Return the reply for a permanent error: the client discards its finished work."""
+        """Return the reply for a permanent error, after which the client discards its results."""
         return cls(_STATUS_NEVER, message)
 
 
@@ -152,9 +159,10 @@ def _decoded(text: bytes) -> str:
 
 
 def _number(elements: dict[bytes, bytes], tag: bytes) -> int | None:
-    """Return the number in an element, None if the element is missing; raises BadUpload.
+    """Return the number in an element, or None if the element is missing.
 
-    Clients send whole numbers, but real numbers are accepted, because BOINC stores doubles.
+    Clients send whole numbers, but real numbers are accepted, because BOINC stores doubles.  Raises
+    BadUpload if the element is not a number.
     """
     text = elements.get(tag)
     if text is None:

@@ -65,7 +65,7 @@ def encode_project_config(config: ProjectConfig) -> bytes:
 def encode_account_out(authenticator: str | None) -> bytes:
     """Return the reply to a log-in or a new account.
 
-    With None instead of an authenticator, the reply only confirms that the account exists.
+    If `authenticator` is None, the reply only confirms that the account exists.
     """
     if authenticator is None:
         return _document("account_out", "    <success/>\n")
@@ -73,7 +73,7 @@ def encode_account_out(authenticator: str | None) -> bytes:
 
 
 def encode_error(error_num: int, error_msg: str) -> bytes:
-    """Return the reply of a web RPC that failed; PROTOCOL 0.3 lists the numbers."""
+    """Return the reply of a web RPC that failed; PROTOCOL 0.3 has a list of error numbers."""
     inside = INT.write("error_num", error_num, "    ")
     return _document("error", inside + shapes.text(1023).write("error_msg", error_msg, "    "))
 

@@ -26,7 +26,7 @@ MAX_REAL: Final = 1.7976931348623157e308
 
 
 class BadXml(ValueError):
-    """A body cannot be read; the text is the reason and may be sent to a volunteer."""
+    """A body cannot be read; the message has the reason, and may be sent to a volunteer."""
 
 
 class CannotEncode(ValueError):
@@ -177,7 +177,8 @@ class _Reader:
     def _markup(self, opener: str, position: int) -> tuple[str, int]:
         """Skip a comment or instruction, or read a CDATA section.
 
-        Returns the escaped text of the section, or "", and the position after it.
+        Returns the escaped text of the CDATA section and the position after it.  The text is empty
+        for a comment or instruction.
         """
         if opener == "!":
             raise BadXml("A document type declaration is not accepted.")
@@ -189,7 +190,7 @@ class _Reader:
         return piece.replace("&", "&amp;"), end + len(closer)
 
     def _raw(self, name: str, position: int) -> tuple[str, int]:
-        """Return the text from `position` to the literal end tag, and the end of the tag."""
+        """Return the text from `position` to the literal end tag, and the position after it."""
         # The app may have printed </stderr_out>; only the client prints it after "]]>".
         has_section = name == "stderr_out" and _CDATA_BEGINS.match(self.text, position)
         if has_section and self.stderr_markers:

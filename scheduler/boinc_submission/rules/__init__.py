@@ -1,1 +1,1 @@
-"""Rules for submissions in BOINC's format [pure]."""
+"""Pure functions that make workunits from submissions in BOINC's format."""

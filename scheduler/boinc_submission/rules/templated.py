@@ -1,7 +1,9 @@
-"""Makes workunits from templates and the descriptions in a submission [pure].
+"""Makes workunits from templates and the descriptions in a submission.
 
 A number is taken from the first source that sets it: the workunit, its template, the whole
 submission, the app, BOINC's defaults.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations

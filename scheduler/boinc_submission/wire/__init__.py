@@ -1,1 +1,1 @@
-"""Parses and encodes the XML of BOINC's submitters and templates [pure]."""
+"""Parses and encodes the XML of submitters and templates, as pure functions."""

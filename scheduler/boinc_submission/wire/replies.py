@@ -1,7 +1,9 @@
-"""Encodes replies to BOINC's submitters in the format of their libraries [pure].
+"""Encodes replies to BOINC's submitters in the format of their libraries.
 
 A reply is one element with the name of the command, and always has HTTP status 200.  It is
 well-formed XML in ASCII, unlike one of BOINC's own replies (docs/boinc-submission.md).
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ def document(command: str, inside: str) -> bytes:
 
 
 def error(command: str, error_num: int, message: str) -> bytes:
-    """Return an error reply; if `command` is empty, without the element of the command."""
+    """Return an error reply, inside the element of the command unless `command` is empty."""
     inside = f"<error>\n    <error_num>{error_num}</error_num>\n"
     inside += f"    <error_msg>{_short(message)}</error_msg>\n</error>\n"
     if command:

@@ -1,8 +1,10 @@
-"""Parses the requests of BOINC's submitters [pure].
+"""Parses the requests of BOINC's submitters.
 
 A request is one element with the name of its command and a child `<authenticator>` (PROTOCOL 8.2).
 Ambiguous requests are refused, unlike requests of volunteers' clients, because a misread submission
 would be computed with wrong input.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ class _TextChildren:
     by_name: Texts = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """Return the stripped text of the first child of this name, "" without such a child."""
+        """Return the stripped text of the first child of this name, or "" if there is no child."""
         return self.by_name.get(name, ("",))[0].strip()
 
     def texts(self, name: str) -> list[str]:
@@ -65,7 +67,7 @@ class InputFile(_TextChildren):
 
 @dataclass(frozen=True, slots=True)
 class JobElement(_TextChildren):
-    """A ``<job>``; templates are raw texts without the wrapper, None if the job has none."""
+    """A ``<job>``; each template is the raw text inside its wrapper, or None if it is missing."""
 
     input_template: str | None = None
     output_template: str | None = None

@@ -1,4 +1,7 @@
-"""Parses a template into elements with their line numbers [pure]."""
+"""Parses a template into elements with their line numbers.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +139,7 @@ def _with_lines(nodes: Iterable[Node], lines: Iterator[int]) -> tuple[Element, .
 
 
 def _where(text: str) -> tuple[int, str]:
-    """Return the line and name of the first tag without its counterpart; (0, "") if none."""
+    """Return the line and name of the first unmatched tag, or (0, "") if all tags match."""
     stack: list[tuple[str, int]] = []
     line, seen = 1, 0
     for tag in _TAG.finditer(text):

@@ -1,8 +1,10 @@
-"""Parses BOINC's input and output templates [pure].
+"""Parses BOINC's input and output templates.
 
 Templates may have a wrapper (``<input_template>``, ``<output_template>``) and an XML prolog.  Input
 files and their references are matched by position, because BOINC ignores the numbers in them.
 Output files and their references are matched by name (``<OUTFILE_0/>``).
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations

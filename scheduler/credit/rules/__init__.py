@@ -1,1 +1,1 @@
-"""Calculates credit from facts [pure]."""
+"""Computes credit and recent averages, as pure functions."""

@@ -1,8 +1,8 @@
-"""BOINC's adaptive credit, which hosts cannot raise by higher claims [pure].
+"""Computes BOINC's adaptive credit, which limits excessive claims [pure].
 
 Source: PROTOCOL 9.6.  A claim is a number of operations: elapsed seconds times the peak speed of
-the devices used.  For each app version and each host, the average ratio of claim and scientist's
-estimate is stored.  Each claim is scaled by the averages of its host and app version.
+the devices used.  For each app version and each host, the server stores the average ratio of a
+claim to the scientist's estimate.  Each claim is scaled by the averages of its host and version.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ SANE_RATIOS = (1e-4, 1e4)
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """The averages of a result's app version and host.
+    """The averages of a result's app version, over all hosts and on the result's host.
 
-    Averages are claimed operations per estimated operation.  `version_scale` is 0 until it is set.
+    An average is the number of claimed operations per estimated operation.  `version_scale` is 0
+    until it is computed.
     """
 
     version_samples: float = 0.0
@@ -47,7 +48,7 @@ class Averages:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The operations credited to a valid result; `is_normal` if both scales were applied."""
+    """The scaled claim of a valid result; `is_normal` is True if both scales were applied."""
 
     operations: float
     is_normal: bool
@@ -55,7 +56,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class VersionAverage:
-    """The average claim of an app version's results, and whether they use a GPU."""
+    """An app version's average; `on_gpu` is True if the version uses a GPU."""
 
     id: int
     on_gpu: bool
@@ -64,16 +65,19 @@ class VersionAverage:
 
 
 def raw_operations(effort: Effort) -> float:
-    """Return elapsed seconds times peak speed; 0 if the product is not finite and positive."""
+    """Return elapsed seconds times peak speed; 0 if the product is not finite and positive.
+
+    `USUAL_FLOPS` is the assumed speed of a host without a benchmark.
+    """
     flops = USUAL_FLOPS if _is_unmeasured(effort) else effort.flops_estimate
     operations = effort.elapsed_time * flops
     return operations if isfinite(operations) and operations > 0 else 0.0
 
 
 def sample(effort: Effort, rsc_fpops_est: float, *, is_outlier: bool) -> float | None:
-    """Return a result's ratio of claim and estimate for the averages, or None.
+    """Return the ratio of a result's claim to its estimate, for the averages.
 
-    It is None for an outlier, for a host without a benchmark and for an implausible ratio.
+    Returns None for an outlier, for a host without a benchmark and for an implausible ratio.
     """
     if is_outlier or _is_unmeasured(effort):
         return None
@@ -87,12 +91,19 @@ def _is_unmeasured(effort: Effort) -> bool:
 
 
 def estimate(rsc_fpops_est: float, *, min_avg_pfc: float) -> float:
-    """Return the expected cost: the scientist's estimate, corrected by the app's average cost."""
+    """Return the expected number of operations of a workunit.
+
+    This is the scientist's estimate times the app's `min_avg_pfc`, if that is positive.
+    """
     return rsc_fpops_est * (min_avg_pfc if min_avg_pfc > 0 else 1.0)
 
 
 def host_scale(averages: Averages, *, host_scale_check: bool) -> float | None:
-    """Return the factor for this host's claims; None if there are too few samples."""
+    """Return the factor for a host's claims, or None if its claims cannot be scaled.
+
+    Scaling requires enough samples, positive averages and, with `host_scale_check`, at least
+    `MIN_CONSECUTIVE_VALID` consecutive valid results.
+    """
     if averages.host_samples < MIN_HOST_SAMPLES or averages.version_samples < MIN_VERSION_SAMPLES:
         return None
     if averages.host_average <= 0 or averages.version_average <= 0:
@@ -112,8 +123,8 @@ def claim(
 ) -> Claim:
     """Return a result's scaled claim; `averages` is None if its version and host have no records.
 
-    Without an app version (a volunteer's own program) or without elapsed time, the claim is
-    `estimated`.  It is at most the workunit's bound.
+    The claim is `estimated` if `averages` is None, as for a volunteer's own program, or if the
+    result has no elapsed time.  The claim is at most `rsc_fpops_bound`.
     """
     raw = raw_operations(effort)
     if averages is None or raw <= 0:
@@ -126,6 +137,8 @@ def claim(
 
 def pegged_average(operations: Sequence[float], estimated: float) -> float:
     """Return the weighted mean of claims; claims far from the estimate have less weight.
+
+    Without a positive estimate, all claims have the same weight.
 
     >>> round(pegged_average([1.0, 1.0, 100.0], 1.0), 2)
     1.05
@@ -141,7 +154,7 @@ def pegged_average(operations: Sequence[float], estimated: float) -> float:
 
 
 def amount(claims: Sequence[Claim], *, estimated: float, rsc_fpops_bound: float) -> Decimal:
-    """Return the credit for each valid result of a workunit; it is equal for all, and at least 0.
+    """Return the credit of each valid result of a workunit, which is equal for all results.
 
     Only normal claims are used if there are two or more.  Otherwise all claims are used, and a
     normal claim has double weight.
@@ -157,11 +170,11 @@ def amount(claims: Sequence[Claim], *, estimated: float, rsc_fpops_bound: float)
 
 
 def version_scales(versions: Iterable[VersionAverage]) -> tuple[Mapping[int, float], float | None]:
-    """Return the scale of each app version of an app, and the least cost: its ``min_avg_pfc``.
+    """Return the scales of an app's versions by version id, and the app's ``min_avg_pfc``.
 
-    The least cost is the lower of the mean averages of CPU versions and of GPU versions.  The scale
-    of a version is the least cost divided by the version's average.  Versions with few samples have
-    no scale; the least cost is None if no version has enough samples.
+    ``min_avg_pfc`` is the lower of the mean averages of CPU versions and of GPU versions.  The
+    scale of a version is ``min_avg_pfc`` divided by the version's average.  A version with few
+    samples has no scale.  ``min_avg_pfc`` is None if no version has enough samples.
     """
     judged = [v for v in versions if v.samples > MIN_VERSION_SAMPLES and v.average > 0]
     least = min(

@@ -1,4 +1,4 @@
-"""The credit of a valid result, and the decay of recent averages [pure].
+"""Computes the credit of valid results, and running averages [pure].
 
 Source: PROTOCOL 9.6.  Credit is counted in cobblestones: 200 for a day of one thousand million
 floating-point operations per second.
@@ -31,7 +31,7 @@ _MOMENT_DAYS = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The reported cost of a valid result: seconds, and operations per second."""
+    """The reported cost of a valid result, in seconds and in operations per second."""
 
     elapsed_time: float
     cpu_time: float
@@ -47,20 +47,23 @@ def amount(
 ) -> Decimal:
     """Return the credit of each valid result under the rule ``fixed``, ``runtime`` or ``none``.
 
-    The amount is never negative.  The rule ``adaptive`` is in `rules.adaptive_credit`.
+    The amount is never negative.  The rule ``runtime`` gives the `low_average` of the claims, at
+    most the credit of `rsc_fpops_bound` operations.  `adaptive_credit` has the rule ``adaptive``.
     """
     if rule == "fixed":
         return max(fixed, Decimal(0))
     if rule != "runtime":
         return Decimal(0)
-    # A result too short for the client's clock claims 0; only the other claims are used.
+    # A result with no measurable time claims 0; only the other claims are used.
     claims = [claim for claim in map(_claim, efforts) if claim > 0]
     cap = min(rsc_fpops_bound * COBBLESTONE, MAX_GRANTED)
     return Decimal(min(low_average(claims), cap)).quantize(CENT)
 
 
 def low_average(claims: Iterable[float]) -> float:
-    """Return the mean of all claims except the highest, so that one excessive claim has no effect.
+    """Return the mean of all claims except the highest, which may be excessive.
+
+    A single claim is returned unchanged.  Without claims, the mean is 0.
 
     >>> low_average([1.0, 3.0, 100.0])
     2.0
@@ -87,7 +90,8 @@ def recent_average(
 ) -> float:
     """Return the recent credit per day; earlier credit loses half its weight every seven days.
 
-    The first grant is divided by the time since `work_began_at`.
+    `average` is the value at `averaged_at`.  For the first grant, `averaged_at` is None, and the
+    credit is divided by the days since `work_began_at`.
     """
     if averaged_at is None:
         seconds = max(1.0, (now - work_began_at).total_seconds())
@@ -104,10 +108,11 @@ def recent_average(
 
 @dataclass(frozen=True, slots=True)
 class Averaging:
-    """How an average is updated: a plain mean of `threshold` samples, then exponential.
+    """The parameters of a running average.
 
-    A sample is capped at `limit` times the average, so that one outlier does not distort the
-    average.
+    The average is the plain mean of the first `threshold` samples.  After that, each new sample has
+    the weight `weight`.  A sample is capped at `limit` times the average, so that one outlier does
+    not distort the average.
     """
 
     threshold: int

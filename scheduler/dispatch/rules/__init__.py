@@ -1,1 +1,1 @@
-"""Decision rules of dispatch: functions from facts to decisions [pure]."""
+"""Pure functions that decide which results a host receives."""

@@ -1,7 +1,9 @@
-"""Decides which host receives which result of the locked workunits [pure].
+"""Decides which host receives which result of the locked workunits.
 
 This is the last check before results are sent.  The facts are final only under the locks: the state
 and host of every result, and the host class and app version of every workunit.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from scheduler.lifecycle import Outcome, ServerState, Target
 
 
 class Claim(NamedTuple):
-    """A host's feasible assignments by device, best first; the host gets `max_results` at most."""
+    """A host's feasible assignments by device, best first, and the maximum number to allot."""
 
     host: HostFacts
     work_requests: Sequence[WorkRequest]

@@ -1,4 +1,7 @@
-"""Decides whether a computer's system or processor is barred from all work [pure]."""
+"""Decides whether a computer's system or processor is barred from all work.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def why_barred(host: HostDescription, *, banned_os: str, banned_cpu: str) -> str:
-    """Return the message for a computer whose system or processor is barred, else "".
+    """Return the message for a barred computer, or an empty string.
 
-    Both settings are regular expressions, searched in the system's name and version, or in the
-    processor's vendor and model, with a blank between the two; an empty one bars nothing.  Source:
-    BOINC's rule for banned systems and processors.
+    `banned_os` and `banned_cpu` are regular expressions; an empty expression bars no computer.
+    `banned_os` is searched in "NAME VERSION" of the operating system, and `banned_cpu` in "VENDOR
+    MODEL" of the processor.  Source: BOINC's rule for banned systems and processors.
     """
     system = f"{host.os_name} {host.os_version}".strip()
     if banned_os and re.search(banned_os, system):

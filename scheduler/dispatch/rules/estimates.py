@@ -1,4 +1,7 @@
-"""Estimates the speed and usable resources of a host, and run times [pure]."""
+"""Estimates the speed and usable resources of a host, and run times.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def usable_memory(host: HostDescription, prefs: Preferences) -> float:
 
 
 def usable_disk(host: HostDescription, prefs: Preferences) -> float:
-    """Return the bytes of disk that new results may use: the least of 3 limits (PROTOCOL 10.1)."""
+    """Return the least of three limits on the disk for new results, in bytes (PROTOCOL 10.1)."""
     keep_free = (
         prefs.disk_min_free_gb * GIGABYTE if prefs.disk_min_free_gb > 0 else MIN_FREE_DISK_BYTES
     )

@@ -1,4 +1,4 @@
-"""Orders results of several apps in proportion to the apps' weights [pure].
+"""Orders results of several apps in proportion to the apps' weights.
 
 A new app, or a batch of a million workunits, must not delay other apps.  So among results of equal
 priority, the apps are served in proportion to their weights, whatever the length of their queues.
@@ -8,6 +8,8 @@ dispatch.  Each app has an arc of a circle, as long as its weight.  A random num
 the first result; the point of each further result is a golden section farther, which distributes
 even a few points as evenly as possible.  The app whose arc contains the point is served.  An app
 whose queue is empty is removed from the circle.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def interleave(
 
 
 def _app_at(point: float, weights: Mapping[int, float]) -> int:
-    """Return the app on whose arc the point lies; without weights all arcs are equal."""
+    """Return the app whose arc contains the point; if all weights are 0, all arcs are equal."""
     total = sum(weights.values())
     arcs = weights if total > 0 else dict.fromkeys(weights, 1.0)
     left = point * (total or len(arcs))

@@ -1,7 +1,9 @@
-"""Checks whether an unsent result fits a host, else returns a refusal [pure].
+"""Checks whether an unsent result fits a host, else returns a refusal.
 
 Sources: PROTOCOL 10.2 to 10.5 and 9.8.  Each rule is one function.  The rules are checked in
 BOINC's order; messages that volunteers know from BOINC have its wording.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ Refused = tuple[RefusalReason, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The inputs of `Judge` other than the host and its work requests.
+    """The inputs of `Judge`, except the host and its work requests.
 
     `apps` are the apps by id, `versions` the host's app versions by app id, best first.
     `daily_quota` is the project's default; `chance_key` is the key of the random draws.  `together`
@@ -367,7 +369,8 @@ def _not_for_devices(app: AppFacts) -> Refused:
 def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
     """Return the delay bound of a retry on a reliable host.
 
-    It is the reduced bound, at least twice the estimated run time, at most the workunit's bound.
+    It is the app's reduced bound, but at least twice the estimated run time, and at most the
+    workunit's bound.
     """
     whole = candidate.delay_bound
     return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))

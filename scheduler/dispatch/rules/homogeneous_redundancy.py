@@ -1,4 +1,4 @@
-"""Classes of computers that compute the same bits: homogeneous redundancy [pure].
+"""Classes of computers that compute the same bits: homogeneous redundancy.
 
 Results of one workunit can be compared byte for byte only if all hosts round in the same way.  So
 an app may require that all results of a workunit go to computers of one class: the first result
@@ -6,6 +6,8 @@ sent binds the workunit to the class of its host (source: BOINC's homogeneous re
 
 A class is the sum of a number for the operating system and a number for the processor, with BOINC's
 values.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def _system(os_name: str) -> int:
 
 
 def _architecture(p_vendor: str, p_model: str) -> int:
-    """Return the processor's architecture, 0 if unknown.
+    """Return the number of the processor's architecture, or 0 if it is unknown.
 
     ARM is also recognized by the model: it has many vendors, and some clients send no vendor.
     """
@@ -115,7 +117,7 @@ def _architecture(p_vendor: str, p_model: str) -> int:
 
 
 def _coarse(p_vendor: str, p_model: str) -> int:
-    """Return the architecture; Intel's and AMD's processors are one class (BOINC's choice)."""
+    """Return the number of the architecture; as in BOINC, Intel and AMD have the same number."""
     architecture = _architecture(p_vendor, p_model)
     return _INTEL if architecture == _AMD else architecture
 

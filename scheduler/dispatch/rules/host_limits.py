@@ -1,4 +1,7 @@
-"""Limits on the number of results that a host may hold or be assigned [pure]."""
+"""Limits on the number of results that a host may hold or be assigned.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,11 @@ UNLIMITED = 1_000_000
 
 @dataclass(slots=True)
 class Headroom:
-    """The number of further results that a host may hold: in total, per app and device, per app.
+    """The number of further results that a host may hold, in total and by app and device.
 
-    The keys of `by_device` are (app id, whether on a GPU).  `output_bytes` is the number of output
-    bytes that further results may declare; None means no limit.
+    `by_app` has the number for all devices, by app id.  The keys of `by_device` are (app id,
+    whether on a GPU).  `output_bytes` is the number of output bytes that further results may
+    declare; None means no limit.
     """
 
     total: int

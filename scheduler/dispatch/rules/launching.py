@@ -1,10 +1,12 @@
-"""Encodes the command line of a launcher so that no client changes it [pure].
+"""Encodes the command line of a launcher so that no client changes it.
 
 Theory of operation.  Clients split a command line in different ways, store it in files that lose
 ``<`` and ``&``, and support at most 99 words.  So the launcher of an app version that is not a
 BOINC program (``launcher.sh``) gets a few ``KEY=VALUE`` words, made of characters that no client
 changes: every other byte is written ``%OOO`` in octal, and list items are separated by ``+``.
 These words end with ``--``; the app version's own command line follows.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations

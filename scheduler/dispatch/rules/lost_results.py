@@ -1,4 +1,7 @@
-"""Compares the results that a client lists with those assigned to its host [pure]."""
+"""Compares the results that a client lists with those assigned to its host.
+
+This module uses no database, files or clock.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +88,7 @@ def new_deadline(
     active_fraction: float = 1.0,
     queued_seconds: float = 0.0,
 ) -> datetime | None:
-    """Return the deadline of a resent result: the old one if it can be met, else a new one.
+    """Return the old deadline of a resent result if the host can meet it, or else a new one.
 
     `active_fraction` is the share of the time in which the host computes, `queued_seconds` the work
     queued before the result.  Returns None if the host would miss a new deadline, too; then the

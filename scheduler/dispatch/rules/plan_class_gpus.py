@@ -1,6 +1,8 @@
-"""Checks whether a GPU meets the requirements of a plan class [pure].
+"""Checks whether a GPU meets the requirements of a plan class.
 
 Each check returns a message for the volunteer; it is empty if the check passes.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ _OLD_DRIVER: Final = "Upgrade to the latest driver to process tasks using your c
 
 
 def objections(plan: PlanClass, gpu: Gpu) -> Iterator[str]:
-    """Yield the message of each check of a GPU, in order; empty if the check passes."""
+    """Yield the message of each check of a GPU, which is empty if the check passes."""
     yield gpu_name_fits(plan, gpu)
     yield gpu_count_fits(plan, gpu)
     yield cuda_fits(plan, gpu)
@@ -85,7 +87,10 @@ def rocm_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def driver_fits(plan: PlanClass, gpu: Gpu) -> str:
-    """Return a message if the driver version is outside the limits; unknown passes, as in BOINC."""
+    """Return a message if the driver version is outside the limits.
+
+    An unknown version passes the check, as in BOINC.
+    """
     if not gpu.driver_version:
         return ""
     if gpu.driver_version < plan.min_driver_version:
@@ -115,7 +120,7 @@ def gpu_speed_fits(plan: PlanClass, gpu: Gpu) -> str:
 
 
 def unmatched(pattern: str, reported: str, property_name: str) -> str:
-    """Return why a reported property does not match a pattern; empty if it does."""
+    """Return a message unless a reported property matches the pattern."""
     if not pattern or re.search(pattern, reported):
         return ""
     return f"These tasks are not for your {property_name} ({reported or 'unknown'})."

@@ -1,8 +1,10 @@
-"""Parses and validates plan class specs [pure].
+"""Parses and validates plan class specs.
 
 A spec is one JSON object.  Keys that exist in BOINC's ``plan_class_spec.xml`` have the same names
 and units.  Every spec is validated before it is stored, so that a misspelled key causes an error
 and no requirement is silently ignored.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -89,10 +91,11 @@ class BadPlanClass(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanClass:
-    """A plan class with a valid spec; the keys are explained in docs/plan-classes.md.
+    """The requirements and resource usage of a plan class, from a valid spec.
 
-    Versions are BOINC's whole numbers (`hosts.machines.Gpu`); sizes are MB of 2**20 bytes.  The
-    values 0 and "" mean "no requirement".
+    The fields have the names of the keys in docs/plan-classes.md.  Versions are whole numbers in
+    BOINC's encoding (`hosts.machines.Gpu`).  Sizes are in MB of 2**20 bytes.  In a requirement, the
+    values 0 and "" mean that there is no requirement.
     """
 
     name: str
@@ -152,7 +155,7 @@ _DEFAULTS: Final[Mapping[str, object]] = {each.name: each.default for each in fi
 
 
 def parse(name: str, spec: Mapping[str, Any]) -> PlanClass:
-    """Return the plan class of a spec.  Raises `BadPlanClass` with every problem of the spec."""
+    """Return the plan class of a spec; raises `BadPlanClass` with all problems of the spec."""
     problems: list[tuple[str, str]] = []
     if not _NAME.fullmatch(name):
         problems.append(
@@ -186,7 +189,7 @@ def _tidy(key: str, value: object) -> object:
 
 
 def _misfit(key: str, value: object) -> str | None:
-    """Return an error message for the value of a key; None if it is valid."""
+    """Return an error message for the value of a key, or None if the value is valid."""
     if key == "gpu_type":
         return _misfit_gpu(value)
     if key == "exclude_vbox_version":

@@ -1,10 +1,12 @@
-"""Decides whether a computer can run a plan class, and its resource usage [pure].
+"""Decides whether a computer can run a plan class, and its resource usage.
 
 Theory of operation.  An app version names a plan class.  The requirements of the plan class are
 checked in a fixed order, each by one function, which returns a message for the volunteer, or an
 empty text if the requirement is met.  The messages are BOINC's where it has the same check (source:
 BOINC's plan classes and messages).  For a computer that meets all requirements, `usage` returns the
 number of CPUs and GPUs that the program uses, and the expected speed until the speed is measured.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _TOO_OLD: Final = "A newer BOINC may be required for some tasks."
 
 
 def usage(plan: PlanClass, machine: Machine) -> Usage | str:
-    """Return the resources that a program uses, or the first message why it cannot run."""
+    """Return the resources that a program uses, or the message of the first check that fails."""
     if sentence := next(filter(None, _objections(plan, machine)), ""):
         return sentence
     if not plan.gpu_type:
@@ -54,7 +56,7 @@ def never_fits(plan: PlanClass, machine: Machine) -> bool:
 
 
 def _objections(plan: PlanClass, machine: Machine) -> Iterator[str]:
-    """Yield the message of each check of a computer, in order; empty if the check passes."""
+    """Yield the message of each check of a computer, which is empty if the check passes."""
     yield os_fits(plan, machine)
     yield vendor_fits(plan, machine)
     yield model_fits(plan, machine)
@@ -95,7 +97,10 @@ def features_fit(plan: PlanClass, machine: Machine) -> str:
 
 
 def libc_fits(plan: PlanClass, machine: Machine) -> str:
-    """Return a message if the C library is older than `min_libc_version`; unknown means 0."""
+    """Return a message if the C library is older than `min_libc_version`.
+
+    An unknown version counts as 0.
+    """
     match = _LIBC.search(machine.os_version)
     version = int(match[1]) * 100 + int(match[2]) if match else 0
     if version >= plan.min_libc_version:
@@ -121,7 +126,7 @@ def threads_fit(plan: PlanClass, machine: Machine) -> str:
 
 
 def memory_fits(plan: PlanClass, machine: Machine) -> str:
-    """Return a message unless the memory suffices for `min_ncpus` threads, at least one."""
+    """Return a message unless the memory suffices for `min_ncpus` threads (at least 1 thread)."""
     needed = plan.mem_usage_base_mb + plan.mem_usage_per_cpu_mb * max(1, plan.min_ncpus)
     available = machine.memory_bytes / _MB
     if not plan.mem_usage_per_cpu_mb or needed <= available:

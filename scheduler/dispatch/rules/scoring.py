@@ -1,7 +1,9 @@
-"""Scores how well a result suits a host and its volunteer [pure].
+"""Scores how well a result suits a host and its volunteer.
 
 The score is the result's priority plus small bonuses and penalties (source: BOINC's score-based
 scheduling); None means that the volunteer refuses the result.  Each rule is one function.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def score(
 
 
 def why_unwanted(candidate: Candidate, *, app: AppFacts, taste: Taste) -> str:
-    """Return why the volunteer refuses the candidate; empty if it may be sent."""
+    """Return why the volunteer refuses the candidate, or "" if the volunteer accepts it."""
     if refuses_beta(app, taste):
         return NO_BETA
     if refuses_app(app, taste):

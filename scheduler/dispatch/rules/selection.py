@@ -1,7 +1,9 @@
-"""Chooses results for a host, and collects refusals of other candidates [pure].
+"""Chooses results for a host, and collects refusals of other candidates.
 
 Sources: PROTOCOL 10.2 to 10.5.  GPUs are served before CPUs.  A candidate that does not fit one
 device may be assigned to another; it is refused only if it fits none of the requesting devices.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -60,11 +62,13 @@ class Choice:
 def order(
     candidates: Iterable[Candidate], *, host: HostFacts, rules: Rules, draw: float
 ) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
-    """Return the candidates in the order to judge them, and the unwanted ones with messages.
+    """Return the candidates in the order to judge them, and the excluded candidates.
 
-    A candidate is unwanted if the volunteer's preferences exclude it.  Targeted results come first,
-    then the others by descending score for this volunteer and computer (PROTOCOL 10.4).  At equal
-    scores the apps alternate by weight; within an app, the oldest workunit comes first.
+    A candidate is excluded if the volunteer's preferences do not allow it; it is returned with a
+    message for the volunteer.  Targeted results come first, and the other results follow by
+    descending score for this volunteer and computer (PROTOCOL 10.4).  At equal scores, the apps
+    alternate by weight, and the candidates of an app keep their order in `candidates`.  `draw` is
+    the random number in [0, 1) that `fair_share.interleave` uses.
     """
     apps, taste = rules.apps, host.taste
     plain = {app.id for app in apps.values() if _is_plain(app, taste)}
@@ -93,7 +97,10 @@ def order(
 def _in_turn(
     scored: Mapping[tuple[float, int], list[Candidate]], weights: Mapping[int, float], draw: float
 ) -> list[Candidate]:
-    """Order by points, highest first; at equal points the apps alternate by weight."""
+    """Return candidates by descending points; at equal points, the apps alternate by weight.
+
+    The keys of `scored` are (points, app id).
+    """
     by_points: dict[float, dict[int, list[Candidate]]] = {}
     for (points, app_id), app_candidates in scored.items():
         by_points.setdefault(points, {})[app_id] = app_candidates
@@ -158,7 +165,7 @@ def choose(
 def _serve(
     request: WorkRequest, candidates: Iterable[Candidate], judge: Judge, taken: set[int]
 ) -> tuple[list[Assignment], bool]:
-    """Return the assignments that meet one device's request, with spare ones.
+    """Return the assignments that meet one device's request, and spare assignments.
 
     The second value is whether a candidate was refused because it would miss its deadline after the
     results chosen before it.  Each chosen result adds to the queue, even if the queue was empty, as
@@ -191,26 +198,27 @@ def _serve(
 
 
 def queue_growth(seconds: float, version: VersionFacts, host: HostFacts) -> float:
-    """Return the seconds by which a result delays the next one on the same kind of device."""
+    """Return the seconds by which a result delays the next result on the same kind of device."""
     return seconds * _used(version, version.device) / _devices(host, version.device)
 
 
 def _devices(host: HostFacts, device: str) -> int:
-    """Return how many devices of a kind share the queue; at least one."""
+    """Return the number of devices of a kind that share the queue, which is at least 1."""
     if not device or device == SENSOR:
         return max(1, host.ncpus)
     return max(1, sum(gpu.count for gpu in host.machine.gpus if gpu.kind == device))
 
 
 def _used(version: VersionFacts, device: str) -> float:
-    """Return how many devices of a kind a result of this version uses."""
+    """Return the number of devices of a kind that a result of this version uses."""
     return version.device_count if device else version.avg_ncpus
 
 
 def needed(assignments: Sequence[Assignment], request: WorkRequest, *, max_results: int) -> int:
-    """Return how many of the assignments, in order, meet the request; `max_results` at most.
+    """Return the number of assignments, in order, that meet the request, at most `max_results`.
 
-    BOINC's rule: continue while seconds or instances are still requested (PROTOCOL 10.4).
+    Assignments are counted while seconds or instances are still requested.  Source: BOINC's rule
+    (PROTOCOL 10.4).
     """
     if request.device == SENSOR:
         return min(max_results, len(assignments))

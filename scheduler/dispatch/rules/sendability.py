@@ -1,4 +1,4 @@
-"""Decides when a result is given up because it fits no host [pure].
+"""Decides when a result is given up because it fits no host.
 
 Time alone does not make a result unsendable: hosts must request work and be refused this result,
 each for a lasting reason (memory, platform, ...).  Only active hosts count: seen in the last 30
@@ -8,6 +8,8 @@ A refusal is *confirmed* once it is repeated after `refusal_counts_after` (a day
 can be bought, preferences changed and versions published; it is confirmed at once if no current
 version can ever fit the computer.  A host that requests no more work cannot confirm its refusal, so
 a result is also given up after `max_infeasible` unconfirmed refusals.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -36,7 +38,10 @@ def is_unsendable(
 
 
 def is_nearly(refused_hosts: int, seen_hosts: int, max_infeasible: int) -> bool:
-    """Whether to warn operators: half as many hosts as `limit` returns were refused the result."""
+    """Whether to warn operators that a result may soon be given up.
+
+    Returns True if the result was refused to at least half as many hosts as `limit` returns.
+    """
     return refused_hosts > 0 and refused_hosts >= NEARLY * limit(seen_hosts, max_infeasible)
 
 

@@ -1,9 +1,11 @@
-"""Size classes: matches the size of workunits to the speed of hosts [pure].
+"""Size classes: matches the size of workunits to the speed of hosts.
 
 An app may have workunits of several size classes; class 0 is the smallest.  The speeds of the app's
 hosts are divided into as many groups of equal number, and the boundaries between the groups are
 stored with the app.  The class of a host's group suits the host (source: BOINC's job size
 matching).
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations

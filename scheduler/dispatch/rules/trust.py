@@ -1,4 +1,4 @@
-"""Rules of trust in hosts: adaptive replication, retries and daily quota [pure].
+"""Rules of trust in hosts: adaptive replication, retries and daily quota.
 
 Theory of operation.  Trust is measured per app version and host, from the outcome of earlier
 results, and used in three ways: a trusted host's result is accepted without replicas (adaptive
@@ -21,6 +21,8 @@ converge:
 
 So a host whose results are all bad gets one result a day after `log2(daily_quota)` results, and one
 valid result starts its recovery.
+
+This module uses no database, files or clock.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ _RELIABLE_AFTER: Final = 10
 
 
 def draw(key: str, *numbers: int) -> float:
-    """Return a pseudo-random number in [0, 1): always the same for the same key and numbers.
+    """Return a pseudo-random number in [0, 1), which depends only on the key and the numbers.
 
-    It cannot be predicted without the key.  Computed from the first 53 bits of an HMAC-SHA256.
+    It cannot be predicted without the key, because it is computed from an HMAC-SHA256.
     """
     message = ",".join(str(number) for number in numbers).encode()
     digest = hmac.digest(key.encode(), message, "sha256")
@@ -49,10 +51,10 @@ def draw(key: str, *numbers: int) -> float:
 
 
 def is_trusted(record: Record, *, trusted_after: int, draw: float) -> bool:
-    """Whether a result of this host needs no replica; trusted hosts are spot-checked at random.
+    """Whether a result of this host needs no replica.
 
-    Source: BOINC's adaptive replication: `consecutive_valid` is at least `trusted_after`, and no
-    spot check was drawn, whose probability is 1 / `consecutive_valid`.
+    This is the case if `consecutive_valid` is at least `trusted_after` and no spot check is drawn
+    (`is_spot_check`).  `draw` is a random number in [0, 1).  Source: BOINC's adaptive replication.
     """
     return has_proved_itself(record, trusted_after=trusted_after) and not is_spot_check(
         record, draw
@@ -65,14 +67,15 @@ def has_proved_itself(record: Record, *, trusted_after: int) -> bool:
 
 
 def is_spot_check(record: Record, draw: float) -> bool:
-    """Whether a spot check is drawn; the probability is 1 / `consecutive_valid`."""
+    """Whether the random number `draw` is at most 1 / `consecutive_valid`: do a spot check."""
     return draw * max(1, record.consecutive_valid) <= 1
 
 
 def is_reliable(record: Record, *, max_turnaround: timedelta | None, daily_quota: int) -> bool:
-    """Whether this host gets retries first: its results are valid and fast, its quota is full.
+    """Whether this host gets retries first, because its results are valid and fast.
 
-    Source: BOINC's rule for reliable app versions.  `max_turnaround` None means no limit.
+    Its daily quota must also be full.  If `max_turnaround` is None, the turnaround has no limit.
+    Source: BOINC's rule for reliable app versions.
     """
     if record.consecutive_valid < _RELIABLE_AFTER:
         return False
@@ -111,7 +114,10 @@ def reset_if_new_day(record: Record, today: date) -> Record:
 
 
 def after_success(max_per_day: int, *, daily_quota: int) -> int:
-    """Return the quota after a reported success: doubled, at most `daily_quota`; 1 stays 1."""
+    """Return the quota after a reported success.
+
+    The quota is doubled up to `daily_quota`.  A quota of 1 is not changed.
+    """
     current = _current(max_per_day, daily_quota)
     if current <= 1 or current >= daily_quota:
         return max_per_day
@@ -119,22 +125,22 @@ def after_success(max_per_day: int, *, daily_quota: int) -> int:
 
 
 def after_error(max_per_day: int, *, daily_quota: int) -> int:
-    """Return the quota after a reported error: half, at least 1."""
+    """Return the quota after a reported error, which halves it, but not below 1."""
     return _shrunk(max_per_day, daily_quota, by=2)
 
 
 def after_timeout(max_per_day: int, *, daily_quota: int) -> int:
-    """Return the quota after a missed deadline: half, at least 1."""
+    """Return the quota after a missed deadline, which halves it, but not below 1."""
     return _shrunk(max_per_day, daily_quota, by=2)
 
 
 def after_invalid(max_per_day: int, *, daily_quota: int) -> int:
-    """Return the quota after an invalid result: a quarter, at least 1."""
+    """Return the quota after an invalid result, which divides it by 4, but not below 1."""
     return _shrunk(max_per_day, daily_quota, by=4)
 
 
 def after_valid(max_per_day: int, *, daily_quota: int) -> int:
-    """Return the quota after a valid result: one more."""
+    """Return the quota after a valid result, which increases it by 1."""
     return _current(max_per_day, daily_quota) + 1 if daily_quota > 0 else max_per_day
 
 

@@ -1,1 +1,4 @@
-"""Decisions about files, from facts alone [pure]."""
+"""Decisions about files [pure].
+
+The functions use only their arguments: no database, files or clock.
+"""

@@ -1,4 +1,4 @@
-"""File names that clients refuse, and the reasons [pure].
+"""Finds file names that clients refuse, and the reasons [pure].
 
 Clients write files with these names beside their own files, to disks that may not distinguish upper
 and lower case, on systems that reserve names.  A client refuses a result with a bad name and
@@ -39,7 +39,9 @@ def folded(name: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def name_fault(name: str) -> str:
-    """Return why clients refuse a relative name, as the end of a sentence; empty if they do not.
+    """Return why clients refuse a relative name, as the end of a sentence.
+
+    The return value is empty if clients accept the name.
 
     >>> name_fault("data/out.part1"), name_fault("out.part")
     ('', "ends with '.part', which clients use themselves")
@@ -77,7 +79,8 @@ def _part_fault(part: str) -> str:
 def clash(names: Sequence[str]) -> tuple[str, str] | None:
     """Return the first two names that cannot be in one folder, or None.
 
-    Two names clash if they differ only in upper and lower case, or if one is a folder of the other.
+    Two names clash if they are equal except for upper and lower case, or if one is a parent folder
+    of the other.
 
     >>> clash(["in", "out", "IN"]), clash(["a/b", "A"]), clash(["a", "ab", "b"])
     (('in', 'IN'), ('a/b', 'A'), None)
@@ -106,9 +109,9 @@ def _parents(key: str) -> list[str]:
 
 
 def usable(name: str) -> str:
-    """Return a physical name, with a prefix or suffix added if clients would refuse the name.
+    """Return a physical name; add a prefix or suffix if clients would refuse the name.
 
-    `name` must have letters, digits and ``_.+-`` only, and no two full stops in a row.
+    `name` must contain only letters, digits and ``_.+-``, and no two full stops in a row.
 
     >>> usable("boinc_data_12.txt"), usable("in_12.part"), usable("in_12.txt")
     ('file_boinc_data_12.txt', 'in_12.part_', 'in_12.txt')

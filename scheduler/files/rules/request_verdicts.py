@@ -22,7 +22,7 @@ class Kind(IntEnum):
 
 
 class Fate(Enum):
-    """The next step of a request."""
+    """The next step of a request; `ASK` means that the request is sent to the host."""
 
     ASK = "ask"
     WAIT = "wait"
@@ -32,7 +32,7 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenRequest:
-    """An open request; `sent_at` is when it was last sent to the host."""
+    """An open request; `sent_at` is the time at which it was last sent to the host."""
 
     kind: int
     file_name: str
@@ -45,7 +45,8 @@ def judge(
 ) -> Fate:
     """Return the next step of a request.
 
-    `present` are the sticky files that the host lists, `arrived` the uploads that are complete.
+    `present` has the names of the sticky files that the host lists.  `arrived` has the names of
+    complete uploads.
     """
     if is_done(request, present=present, arrived=arrived):
         return Fate.DONE
@@ -64,7 +65,7 @@ def is_done(request: OpenRequest, *, present: Collection[str], arrived: Collecti
 
 
 def is_hopeless(request: OpenRequest, *, present: Collection[str], now: datetime) -> bool:
-    """Return whether the request is too old, or for an upload of a file the host does not list."""
+    """Return whether a request is too old, or is a GET of a file that the host does not list."""
     if now >= request.created_at + GIVE_UP_AFTER:
         return True
     return request.kind == Kind.GET and request.file_name not in present

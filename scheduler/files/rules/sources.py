@@ -30,12 +30,12 @@ _NOT_PUBLIC = tuple(
 
 
 class BadSource(ValueError):
-    """The server does not fetch from this URL. Hint: the message explains why."""
+    """The server does not fetch from this URL. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A parsed URL; `target` is the path and query that are requested."""
+    """A parsed URL; `target` is the path and the query to request."""
 
     scheme: str
     host: str
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def name(self) -> str:
-        """The file name in the URL, with other characters replaced, or "source"."""
+        """The file name in the URL with safe characters, or "source" if there is no name."""
         last = unquote(self.target.partition("?")[0].rpartition("/")[2])
         return re.sub(r"[^A-Za-z0-9_.+-]", "_", last)[-100:] or "source"
 
@@ -81,7 +81,9 @@ def read(url: str) -> Place:
         raise BadSource(msg)
     host = parts.hostname or ""
     if not _HOST.fullmatch(host) or host.startswith("-") or port == 0:
-        raise BadSource(f"{url} names no host. Hint: compare it with https://example.org/sum.zip.")
+        raise BadSource(
+            f"{url} has no valid host. Hint: compare it with https://example.org/sum.zip."
+        )
     target = parts.path or "/"
     if parts.scheme == "rsync":
         if not _RSYNC_PATH.fullmatch(target) or target.count("/") < 2 or target.endswith("/"):  # noqa: PLR2004  before and after the module
@@ -121,7 +123,11 @@ def _plain(url: str) -> str:
 
 
 def redirected(url: str, location: str) -> str:
-    """Return the target of a redirect; raises `BadSource` if it is less secure than `url`."""
+    """Return the target of a redirect; raises `BadSource` for a target that is not allowed.
+
+    The target must be an http or https address.  If `url` is an https address, the target must be
+    an https address too.
+    """
     target = urljoin(url, location)
     scheme = urlsplit(target).scheme
     if scheme not in {"http", "https"} or (url.startswith("https:") and scheme != "https"):
@@ -133,7 +139,9 @@ def redirected(url: str, location: str) -> str:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address is on the public Internet: not this machine or a local network.
+    """Return whether an address is on the public Internet.
+
+    Addresses of this machine, of local networks and of reserved networks are not public.
 
     >>> is_public("93.184.216.34"), is_public("127.0.0.1"), is_public("::ffff:10.0.0.1")
     (True, False, False)
@@ -158,7 +166,7 @@ def is_public(address: str) -> bool:
 def check_addresses(
     host: str, addresses: list[str], *, private_hosts: frozenset[str], any_private: bool
 ) -> None:
-    """Raise `BadSource` for a private address, unless the settings allow the host."""
+    """Raise `BadSource` for a private address, unless the arguments allow the host."""
     if any_private or host.lower() in private_hosts:
         return
     closed = [address for address in addresses if not is_public(address)]

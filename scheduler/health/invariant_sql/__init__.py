@@ -1,1 +1,4 @@
-"""Statements that return violations; the first line of each is the invariant."""
+"""SQL statements that return violations of the invariants.
+
+The first line of a statement is a comment with the invariant as a sentence.
+"""

@@ -21,7 +21,10 @@ _MAX_NAMES = 5
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """A problem: `kind` identifies it for programs; `sentence` and `hint` are for people."""
+    """A problem that an operator should correct.
+
+    `kind` identifies the problem for programs.  `sentence` and `hint` are texts for people.
+    """
 
     kind: str
     sentence: str
@@ -35,10 +38,12 @@ class Alert:
 class Facts:
     """The facts from which alerts are derived.
 
-    `lives` maps each daemon to the time of its last heartbeat, or to None without a heartbeat.
-    `oldest` maps a daemon to the time since which its oldest work is due.  `parked` maps stages of
-    science code to numbers of parked subjects.  `hosts_about` is the number of active hosts,
-    `refused_by_all` the number of unsent workunits that were refused to every active host.
+    `lives` maps each daemon to the time of its last heartbeat, or to None if it never sent one.
+    `oldest` maps a daemon to the time since which its oldest work is due, or to None.  `parked`
+    maps stages of science code to numbers of parked subjects.  `hosts_about` is the number of
+    active hosts.  `refused_by_all` is the number of unsent workunits that were refused to every
+    active host.  `hard_to_send` is the number of workunits with at least half of the refusals that
+    make a workunit unsendable.
     `unknown_science` has a sentence for each app with unknown science code or invalid options.
     `expiring_batches` are the names of open batches that expire within `REMIND_BEFORE`.
     """
@@ -101,7 +106,7 @@ def _maintenance(facts: Facts) -> Iterator[Alert]:
         yield Alert(
             "uploads_stopped",
             "Uploads are refused because of the file var/stop_upload.",
-            "remove it to accept uploads again.",
+            "remove this file to accept uploads again.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Determines the causes of stalled work, with numbers of workunits [pure]."""
+"""Determines the causes of stalled work and counts workunits by cause [pure]."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ _LATELY: Final = f"in the last {SEEN_WITHIN.days} days"
 
 
 class Cause(StrEnum):
-    """A cause of stalled work."""
-
     MAINTENANCE = "maintenance"
     NOT_SERVED = "not_served"
     NO_VERSION = "no_version"
@@ -50,7 +48,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A cause with the number of affected workunits, and a sentence with both.
+    """A cause, the number of affected workunits, and a sentence that contains both.
 
     The sentence depends only on the cause and its numbers, not on the time.
     """
@@ -92,7 +90,16 @@ class UnsentFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldFacts:
-    """Counts of a batch's workunits that must not be sent yet, or are in progress."""
+    """Counts of a batch's workunits that must not be sent yet, or are in progress.
+
+    The numbers of workunits are:
+
+    - `held`: they wait for staff to release them;
+    - `following`: they wait for the batch `predecessor`;
+    - `depending`: they wait for other workunits;
+    - `not_yet`: they wait for their start times, of which `starts_at` is the earliest;
+    - `computing`: they are in progress, and `due_at` is the earliest report deadline.
+    """
 
     held: int = 0
     following: int = 0
@@ -112,7 +119,11 @@ def waits(
     maintenance: str = "",
     not_served: str = "",
 ) -> tuple[Wait, ...]:
-    """Return all causes, the most general first; empty if nothing blocks work."""
+    """Return all causes of stalled work, the most general first, or () if there is no cause.
+
+    `maintenance` is a sentence about the current maintenance, and `not_served` is the reason why
+    no work of the app is sent.  Both are empty otherwise.
+    """
     # Without active hosts, "refused to all hosts" is true for every workunit.
     of_hosts = (*_of_turns(unsent), *_of_refusals(unsent)) if unsent.hosts else ()
     return (

@@ -77,8 +77,8 @@ def _make(account: Account, options: Mapping[str, Any]) -> Answer:
 def _weak(account: Account, _options: Mapping[str, Any]) -> Answer:
     key = account_keys.weak_key(account)
     return Answer(
-        f"The weak key of {account.email} is {key}; it attaches computers, and changes with the "
-        "password.",
+        f"The weak key of {account.email} is {key}. Computers can be attached with the weak key; "
+        "a new password replaces it.",
         {"email": account.email, "kind": "weak", "key": key},
     )
 
@@ -88,7 +88,7 @@ def _revoke(account: Account, options: Mapping[str, Any]) -> Answer:
     missing = "The key's id is missing. Hint: `manage.py account_key list EMAIL` shows it."
     require(key_id is not None, missing)
     renewed = account_keys.revoke_key(account=account, key_id=key_id, now=timezone.now())
-    more = " Log-in now returns a new key." if renewed else ""
+    more = " A new key replaces it." if renewed else ""
     return Answer(
         f"Key {key_id} of {account.email} is revoked.{more} Computers attached with a revoked key "
         "must be attached again, and a stock BOINC client then drops its work.",

@@ -14,7 +14,7 @@ from scheduler.management.base import PlainCommand
 
 
 class Command(PlainCommand):
-    """``alerts [--json]``: exit status 1 if there are any, for a timer or a monitor."""
+    """``alerts [--json]``."""
 
     help = "Print the current alerts for operators. Exit status: 0 no alerts, 1 alerts."
 

@@ -30,8 +30,14 @@ class Command(JsonCommand):
         add = parser.add_argument
         add("names", metavar="NAME", nargs="*", help="show: name of a workunit or a result")
         add("--app", help="list: only workunits of this app")
-        add("--since", type=date.fromisoformat, metavar="DAY", help="list: from this day on")
-        add("--limit", type=int, default=100, metavar="N", help="list: maximum (default: 100)")
+        add("--since", type=date.fromisoformat, metavar="DAY", help="list: the earliest day")
+        add(
+            "--limit",
+            type=int,
+            default=100,
+            metavar="N",
+            help="list: maximum number of workunits (default: 100)",
+        )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         action, names = options["action"], options["names"]

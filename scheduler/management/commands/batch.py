@@ -1,4 +1,4 @@
-"""Manages batches: list, show, accelerate, expire, abort, retire, delete."""
+"""Lists, shows, accelerates, expires, aborts, retires and deletes batches."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from scheduler.work import control
 class Command(JsonCommand):
     """``cancel_work [NAME...] [--id ID...] [--batch BATCH] [--hold | --release]``."""
 
-    help = "Cancel workunits by name, id or batch; or hold them, or release them."
+    help = "Cancel, hold or release workunits by name, id or batch."
     refusals = (control.WorkunitsNotFound, control.AmbiguousBatch, control.NothingNamed)
 
     def add_options(self, parser: CommandParser) -> None:

@@ -17,7 +17,10 @@ from scheduler.people.account_keys import AccountRefused
 class Command(JsonCommand):
     """``create_account EMAIL [--name NAME] [--password-file FILE] [--staff]``."""
 
-    help = "Create an account and print its key; repeating the command prints the same key."
+    help = (
+        "Create an account and print its key. Without --staff, the command prints the key of an "
+        "existing account with the same password."
+    )
     refusals = (AccountRefused,)
 
     def add_options(self, parser: CommandParser) -> None:

@@ -24,7 +24,7 @@ _FIELDS = (
 class Command(JsonCommand):
     """``create_app NAME [--kind K] [--success-rule R] [--workunit-defaults JSON]``."""
 
-    help = "Create an app. `publish_app` publishes its versions; the admin has all other settings."
+    help = "Create an app. Publish its versions with `publish_app`; set other fields in the admin."
     refusals = (apps.AppExists, apps.BadApp, app_versions.UnknownApp)
 
     def add_options(self, parser: CommandParser) -> None:

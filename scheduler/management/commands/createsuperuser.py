@@ -1,4 +1,4 @@
-"""Creates a superuser as Django does, and records the actor in the audit log."""
+"""Creates a superuser with Django's command, and writes audit entries."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ from scheduler.management.base import ShellActor
 
 
 class Command(ShellActor, createsuperuser.Command):
-    """Django's `createsuperuser`, with audit entries that name the user of the command."""
+    """Django's `createsuperuser`, with audit entries for the operating-system user."""

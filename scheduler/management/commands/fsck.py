@@ -72,7 +72,7 @@ class Command(PlainCommand):
 _OF_FILES = (
     Invariant(
         "answers_are_kept",
-        "Every output that was copied to `results` exists there, with unchanged content.",
+        "Every output that was copied to `results` exists there with unchanged content.",
         lambda _now: file_checks.wrong_answers(),
         file_checks.REFILE,
     ),
@@ -80,7 +80,7 @@ _OF_FILES = (
         "uploads_have_a_result",
         "Every upload belongs to a result whose outputs are kept, or is less than a day old.",
         file_checks.stray_uploads,
-        "Hint: `manage.py delete_antique_files` deletes them, as the housekeeper does daily.",
+        "Hint: `manage.py delete_antique_files` and the housekeeper delete these uploads.",
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Switches the guard triggers, by which the database refuses illegal moves."""
+"""Switches the guard triggers, which reject illegal moves, on or off."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.sql import guard_triggers
 class Command(PlainCommand):
     """``guard_trigger on|off|status``."""
 
-    help = "Switch the triggers by which the database refuses moves that are not in the law."
+    help = "Switch on or off the database triggers that reject moves that are not in the law."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("what", choices=("on", "off", "status"), help="what to do")

@@ -50,7 +50,7 @@ class Command(JsonCommand):
         )
         page = host_lists.page(host_id)
         if page is None:
-            msg = f"There is no host {host_id}. Hint: `manage.py host list` lists them."
+            msg = f"There is no host {host_id}. Hint: `manage.py host list` lists the hosts."
             raise CommandError(msg)
         if action == "show":
             return _show(page)

@@ -1,4 +1,4 @@
-"""Requests a host to fetch, send or delete a file, and lists the requests."""
+"""Creates and lists requests that a host fetch, send or delete a file."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Command(JsonCommand):
     """``host_file list [HOST] | put HOST FILE | get HOST NAME | delete HOST NAME``."""
 
     help = (
-        "Manage sticky files on hosts. put HOST FILE makes a host download and keep a file; get "
-        "HOST NAME makes it upload one; delete HOST NAME deletes one; list [HOST] shows the "
-        "requests and their state."
+        "Manage sticky files on hosts. put HOST FILE makes the host download and keep a file; get "
+        "HOST NAME makes the host upload a file; delete HOST NAME makes the host delete a file; "
+        "list [HOST] shows the requests and their state."
     )
     refusals = (file_requests.FileRequestRefused, download_files.FileInMotion, OSError)
 

@@ -23,9 +23,9 @@ class Command(JsonCommand):
     """``outage list | add FROM TO [--reason WHY] | remove ID``."""
 
     help = (
-        "Manage outages, in which volunteers could not reach the server; deadlines are extended by "
-        "their length. The server detects that the web server or the database is down; add other "
-        "outages, such as those of a router. list; add FROM TO; remove ID."
+        "Manage outages, in which volunteers could not reach the server. Deadlines are extended by "
+        "the length of an outage. Outages of the web server and the database are detected; add "
+        "other outages, such as those of a router. list; add FROM TO; remove ID."
     )
     refusals = (operations.BadOutage,)
 

@@ -1,4 +1,4 @@
-"""Lists, retries or drops subjects on which science code failed too often."""
+"""Lists, shows, retries and drops parked subjects of science code."""
 
 from __future__ import annotations
 

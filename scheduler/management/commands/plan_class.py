@@ -1,4 +1,4 @@
-"""Manages plan classes, the requirements of app versions, and tries them on hosts."""
+"""Manages plan classes, and checks which hosts meet their requirements."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Command(JsonCommand):
         self.add_action(parser, _ACTIONS)
         parser.add_argument("name", metavar="NAME", nargs="?", help="name of the plan class")
         parser.add_argument(
-            "file", metavar="FILE", nargs="?", type=Path, help="set, try: the definition, as JSON"
+            "file", metavar="FILE", nargs="?", type=Path, help="set, try: definition in JSON"
         )
         parser.add_argument("--host", metavar="ID", type=int, help="try: only on this host")
         parser.add_argument("--dry-run", action="store_true", help="only print what would be done")

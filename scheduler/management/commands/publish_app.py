@@ -1,4 +1,4 @@
-"""Publish a version of a science app."""
+"""Publishes a version of a science app."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ _FETCH_TIMEOUT_SECONDS = 3600.0
 
 
 def version(text: str) -> int:
-    """Parse a version number, for argparse; 123 and 1.23 are the same version.
+    """Parse a version number; both 123 and 1.23 give 123.
+
+    Raises ArgumentTypeError for other text.
 
     >>> version("1.02")
     102
@@ -137,7 +139,7 @@ class Command(JsonCommand):
 
 
 def _prepared(options: Mapping[str, Any], order: Order, source: storage.Source | None) -> Answer:
-    """Write the files to be signed; with --create-app, the app need not exist."""
+    """Write the files to be signed; with ``--create-app``, the app need not exist."""
     name, folder = options["app"], options["prepare"]
     if order.source_url:
         msg = "A file at a URL cannot be signed before it is fetched."

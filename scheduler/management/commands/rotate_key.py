@@ -1,4 +1,4 @@
-"""Replaces a key of the project, or revokes a stolen one."""
+"""Replaces a key of the project, or revokes a stolen key."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Command(JsonCommand):
     """``rotate_key code-sign|upload-grant [--revoke] [--prepare DIR | --public-key FILE ...]``."""
 
     help = (
-        "Replace a key of the project. Signatures and grants by the old key stay valid unless "
-        "--revoke is given (docs/recipes.md, A stolen key)."
+        "Replace a key of the project. Signatures and grants made with the old key stay valid "
+        "unless --revoke is given (docs/recipes.md, A stolen key)."
     )
     refusals = (
         app_versions.BadPackage,
@@ -52,8 +52,8 @@ class Command(JsonCommand):
             metavar="FILE",
             action="append",
             default=[],
-            help="signature of the new key by the old key; without it, clients must attach again; "
-            "may be repeated for earlier keys",
+            help="signature of the new key by the old key; if it is missing, clients must attach "
+            "again; may be repeated for earlier keys",
         )
         offline.add_argument(
             "--signatures", metavar="DIR", help="the folder of --prepare with the .sig files"

@@ -1,4 +1,4 @@
-"""Submit workunits from a shell, one per input file."""
+"""Submits workunits from a shell, one for each input file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FIELDS = {
 
 
 def output(text: str) -> submit.NewOutput:
-    """Parse ``name`` or ``name:max_nbytes``, for argparse.
+    """Parse ``name`` or ``name:max_nbytes``; raise ArgumentTypeError for other text.
 
     >>> output("out:1000").max_nbytes
     1000
@@ -58,7 +58,7 @@ def output(text: str) -> submit.NewOutput:
     if not colon:
         return submit.NewOutput(open_name=text)
     if not nbytes.isdecimal() or not name:
-        msg = f"{text!r} is not an output. Hint: write NAME or NAME:BYTES, as out:100000."
+        msg = f"{text!r} is not an output. Hint: write NAME or NAME:BYTES, such as out:100000."
         raise ArgumentTypeError(msg)
     return submit.NewOutput(open_name=name, max_nbytes=int(nbytes))
 
@@ -66,7 +66,10 @@ def output(text: str) -> submit.NewOutput:
 class Command(JsonCommand):
     """``submit_work APP [FILE...] [--batch B] [--quorum 2] [--deadline 3d] ...``."""
 
-    help = "Submit one workunit per FILE (or one without input), all or none."
+    help = (
+        "Submit one workunit for each FILE, or one workunit without input if no FILE is given. If "
+        "a workunit is refused, none is submitted."
+    )
     refusals = (
         submit.SubmissionRefused,
         download_files.UnknownFiles,
@@ -87,7 +90,7 @@ class Command(JsonCommand):
         # Strings need a fifth of the memory of Path objects, and there may be 100 000 paths.
         add("paths", metavar="FILE", nargs="*", default=[])
         add("--open-name", metavar="N", help="input name that the app opens (default: in)")
-        add("--command-line", metavar="C", help="{file} is replaced by the name of FILE")
+        add("--command-line", metavar="C", help="arguments; {file} is replaced by the name of FILE")
         add(
             "--outputs",
             nargs="+",
@@ -101,13 +104,14 @@ class Command(JsonCommand):
         add("--target", metavar="N", type=int, help="results created at first (default: QUORUM)")
         add("--max-errors", type=int, metavar="N", help="the workunit fails at error N+1")
         add("--max-timeouts", type=int, metavar="N", help="the workunit fails at timeout N+1")
-        add("--priority", metavar="N", type=int, help="higher is sent first (default: 0)")
+        add("--priority", metavar="N", type=int, help="a higher number is sent first (default: 0)")
         add("--hold", action="store_true", help="hold the workunits until `cancel_work --release`")
         _add_batch(parser)
         add(
             "--ndjson",
             metavar="FILE",
-            help="file in the format of POST /workunits; options apply to all; - is stdin",
+            help="file in the format of POST /workunits, or - for standard input; options apply "
+            "to all workunits",
         )
         add("--input-template", metavar="F", help="BOINC input template, by file or name")
         add("--output-template", metavar="F", help="BOINC output template, by file or name")
@@ -253,8 +257,8 @@ def _add_resources(parser: CommandParser) -> None:
     add("--fpops", metavar="N", type=float, help="floating-point operations (default: 3.6e12)")
     add("--memory", type=float, metavar="BYTES", help="maximum memory (default: 5e8)")
     add("--disk", type=float, metavar="BYTES", help="maximum disk space (default: 1e9)")
-    add("--bandwidth", type=float, metavar="BYTES/S")
-    add("--size-class", type=int, metavar="N")
+    add("--bandwidth", type=float, metavar="BYTES/S", help="minimum download rate of a host")
+    add("--size-class", type=int, metavar="N", help="size class of the hosts, from 0 (slowest)")
     add("--app-version", type=int, metavar="N", help="number of the version, 100 for 1.00")
     add("--keywords", metavar="N,N", help="BOINC's keyword numbers")
 
@@ -281,7 +285,7 @@ def _add_times(parser: CommandParser) -> None:
 
 
 def _fields(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the workunit fields that the options set."""
+    """Return the fields of a workunit that are given by options, by field name."""
     fields = {name: options[option] for option, name in _FIELDS.items()}
     account = optional_account(options["for_account"])
     fields |= {

@@ -1,4 +1,4 @@
-"""Allows or forbids accounts to submit work, by app and with limits."""
+"""Gives, removes and shows permissions to submit work."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Command(JsonCommand):
 
     help = (
         "Manage permissions to submit work. allow EMAIL --app NAME [--manage] or --all-apps, with "
-        "limits; forbid EMAIL; show EMAIL. Roles can give the permission, too (see `role`)."
+        "limits; forbid EMAIL; show EMAIL. Roles can also give the permission (see `role`)."
     )
 
     def add_options(self, parser: CommandParser) -> None:
@@ -39,9 +39,14 @@ class Command(JsonCommand):
             help="allow: for this app; may be repeated",
         )
         add("--all-apps", action="store_true", help="allow: for all apps, also future ones")
-        add("--manage", action="store_true", help="allow: also publish versions of these apps")
-        add("--max-unfinished-workunits", type=_count, metavar="N", help="allow: maximum at a time")
-        add("--max-kept-bytes", type=_count, metavar="N", help="allow: maximum for stored files")
+        add("--manage", action="store_true", help="allow: also manage and publish these apps")
+        add(
+            "--max-unfinished-workunits",
+            type=_count,
+            metavar="N",
+            help="allow: maximum number of unfinished workunits",
+        )
+        add("--max-kept-bytes", type=_count, metavar="N", help="allow: maximum bytes of files")
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         account = account_of(options["email"])

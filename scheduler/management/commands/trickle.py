@@ -1,4 +1,4 @@
-"""Lists messages of running results (trickles), and sends messages to them."""
+"""Lists the messages of running results (trickles), and sends messages to results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ class Command(JsonCommand):
         self.add_action(parser, ("list", "send"))
         add = parser.add_argument
         add("words", metavar="RESULT TEXT", nargs="*", help="name of a result, and a text to send")
-        add("--limit", type=int, default=50, metavar="N", help="list: maximum (default: 50)")
+        add(
+            "--limit",
+            type=int,
+            default=50,
+            metavar="N",
+            help="list: maximum number of messages (default: 50)",
+        )
 
     def answer(self, options: Mapping[str, Any]) -> Answer:
         words = options["words"]

@@ -23,7 +23,10 @@ MAX_VALUES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Readings:
-    """The values in a trickle: times in seconds, shares from 0 to 1; None if a value is missing."""
+    """The values in a trickle; None means that a value is missing.
+
+    The times are in seconds.  `fraction_done` and `gpu_usage` are between 0 and 1.
+    """
 
     fraction_done: float | None = None
     cpu_time: float | None = None
@@ -39,8 +42,6 @@ class Readings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """The readings of a result at one time."""
-
     result_id: int
     at: datetime
     readings: Readings

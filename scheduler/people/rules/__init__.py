@@ -1,1 +1,1 @@
-"""Rules of the log-in throttle [pure]."""
+"""Computes the limits of the log-in throttle, as pure functions."""

@@ -1,7 +1,7 @@
-"""Limits on attempts to log in, counted by network and account [pure].
+"""Computes limits on log-in attempts by network and account [pure].
 
 A limit is a leaky bucket (GCRA): a burst of `attempts` is allowed, then one attempt every
-`window / attempts`.  The state of a bucket is one time: when the bucket will be empty.
+`window / attempts`.  The state of a bucket is the time at which the bucket will be empty.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Limit:
 def network_of(address: str) -> str:
     """Return the /24 (IPv4) or /64 (IPv6) network of an address.
 
-    An IPv4 address that is mapped into IPv6 counts as the IPv4 address.
+    An IPv4 address that is mapped into IPv6 counts as the IPv4 address.  Returns `NO_NETWORK` for a
+    text that is not an IP address.
 
     >>> network_of("192.0.2.7"), network_of("::ffff:192.0.2.7"), network_of("2001:db8::1:2:3:4")
     ('192.0.2.0/24', '192.0.2.0/24', '2001:db8::/64')
@@ -49,7 +50,7 @@ def network_of(address: str) -> str:
 
 
 def seconds_to_wait(limit: Limit, *, empty_at: datetime, now: datetime) -> int:
-    """Return the seconds, at least one, until a full bucket has room for an attempt.
+    """Return the number of seconds, at least 1, until a full bucket has room for an attempt.
 
     >>> from datetime import UTC
     >>> noon = datetime(2026, 1, 1, 12, tzinfo=UTC)

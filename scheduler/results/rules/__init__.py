@@ -1,1 +1,4 @@
-"""Decisions about results, from facts alone [pure]."""
+"""Decisions about results [pure].
+
+The functions use only their arguments: no database, files or clock.
+"""

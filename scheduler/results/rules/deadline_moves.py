@@ -21,7 +21,7 @@ class Span:
 
 
 def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
-    """Return the parts of a span that no other span covers, in order."""
+    """Return the parts of `span` that `others` do not cover, in order of time."""
     left, began = [], span.began_at
     for other in sorted(others):
         if other.began_at > began:
@@ -34,9 +34,9 @@ def uncovered(span: Span, others: Iterable[Span]) -> tuple[Span, ...]:
 def moved_deadline(deadline: datetime, *, sent_at: datetime, outages: Sequence[Span]) -> datetime:
     """Return the deadline of a result sent at `sent_at`, moved by the outages after that time.
 
-    A host that had an hour left when an outage began has an hour left when it ends.  A deadline
-    within an outage moves past the end of the outage.  If the moved deadline is in the next outage,
-    that outage moves it again.
+    A host that had an hour left when an outage began has an hour left when the outage ends.  A
+    deadline within an outage moves past the end of the outage.  If the moved deadline is in the
+    next outage, that outage moves it again.
     """
     for outage in sorted(outages):
         if outage.began_at < deadline:
@@ -46,5 +46,5 @@ def moved_deadline(deadline: datetime, *, sent_at: datetime, outages: Sequence[S
 
 
 def is_silent(last_sign: datetime | None, *, now: datetime, outage_after: timedelta) -> bool:
-    """Return whether the web processes' heartbeat is overdue; False if there was none yet."""
+    """Return whether the web processes' heartbeat is overdue; False if `last_sign` is None."""
     return last_sign is not None and now - last_sign > outage_after

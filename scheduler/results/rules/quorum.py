@@ -25,10 +25,11 @@ class Candidate(Generic[E]):
 
 @dataclass(frozen=True, slots=True)
 class Consensus:
-    """The outcome of a comparison, as ascending ids; each candidate is in at most one list.
+    """The outcome of a comparison, as result ids; each tuple is in ascending order.
 
-    Without a `canonical`, the `inconclusive` candidates were compared without sufficient agreement.
-    If there are too few candidates to compare, they are in no list.
+    `missing` has the candidates without evidence.  Each other candidate is in at most one tuple.
+    If `canonical` is None, too few of the `inconclusive` candidates agree.  If there are too few
+    candidates with evidence, they are not compared and are in no tuple.
     """
 
     canonical: int | None = None
@@ -46,12 +47,12 @@ def majority(min_quorum: int) -> int:
 def check_set(
     candidates: Sequence[Candidate[E]], *, min_quorum: int, agree: Callable[[E, E], bool]
 ) -> Consensus:
-    """Compare the successes of a workunit without a canonical result, and choose one if possible.
+    """Compare the successes of a workunit, and choose its canonical result if possible.
 
     If at least `min_quorum` candidates have evidence, all pairs of them are compared.  The
-    candidate with which most candidates agree is canonical; in a tie, the candidate with the lowest
-    id.  If tied candidates disagree with each other, or too few candidates agree, all are
-    inconclusive.
+    candidate with which most candidates agree is canonical.  If several candidates are tied and
+    agree with each other, the lowest id is canonical.  If tied candidates disagree with each other,
+    or too few candidates agree, all candidates with evidence are inconclusive.
     """
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
     missing = tuple(c.id for c in ordered if c.evidence is None)
@@ -83,7 +84,8 @@ def check_set(
 def doubt(consensus: Consensus, suspicious: Collection[int]) -> Consensus:
     """Make a canonical result inconclusive if it is suspicious and no other result agrees with it.
 
-    The transitioner then creates another result.  Source: BOINC's rule for suspicious results.
+    `suspicious` has ids of results.  The transitioner then creates another result.  Source: BOINC's
+    rule for suspicious results.
     """
     if consensus.canonical not in suspicious or len(consensus.valid) > 1:
         return consensus
@@ -98,7 +100,10 @@ def check_late(
     *,
     agree: Callable[[E, E], bool],
 ) -> Consensus:
-    """Compare late successes with the canonical result: each is valid if it agrees with it."""
+    """Compare late successes with the canonical result; a success that agrees is valid.
+
+    If the canonical result has no evidence, all late successes with evidence are invalid.
+    """
     ordered = sorted(candidates, key=lambda candidate: candidate.id)
     good = [(c.id, c.evidence) for c in ordered if c.evidence is not None]
     truth = canonical.evidence

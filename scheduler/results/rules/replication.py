@@ -1,14 +1,14 @@
-"""Decides the transitioner's next changes of a workunit, with reasons [pure].
+"""Decides which changes the transitioner makes to a workunit, and why [pure].
 
 Source: PROTOCOL 9.3 (BOINC's order of decisions).  Unlike BOINC, the timeout checker handles
 time-outs, and the validator chooses the canonical result.  Cancelling, holding, expiry, giving up
 unsendable results and revalidation are requested by columns, which these rules read.
 
 **Limits**: `max_error_results` limits failed results, `max_timeouts` results without a reply, and
-`max_success_results` compared successes without sufficient agreement; the workunit fails when one
-of these limits is exceeded.  `max_total_results` limits how many results are created; the workunit
-fails when the results still allowed cannot lead to an answer.  docs/replication.md explains the
-limits to scientists.
+`max_success_results` compared successes without sufficient agreement.  The workunit fails when
+one of these limits is exceeded.  `max_total_results` limits how many results are created.  The
+workunit fails when the results still allowed cannot lead to an answer.  docs/replication.md
+explains the limits to scientists.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _JUDGED = (int(ValidateState.VALID), int(ValidateState.INVALID), _V_INCONCLUSIVE
 
 
 def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
-    """Return the verdict on a workunit; never raises, and is idempotent."""
+    """Return the changes that a workunit needs now; never raises an exception."""
     counts = count(workunit.results)
     if may_be_reopened(workunit):
         return _reopen(workunit, counts, now=now)
@@ -85,7 +85,7 @@ def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
 
 
 def may_be_reopened(workunit: WorkunitFacts) -> bool:
-    """Return whether revalidation is requested, and the workunit neither failed nor assimilated."""
+    """Return whether a revalidation is requested, and the workunit is not failed or assimilated."""
     return (
         workunit.revalidate_requested_at is not None
         and not workunit.error_mask
@@ -94,7 +94,10 @@ def may_be_reopened(workunit: WorkunitFacts) -> bool:
 
 
 def _reopen(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> Verdict:
-    """Return the verdict that withdraws the answer and all validations, with a check at once."""
+    """Return the verdict that withdraws the canonical result and all validations.
+
+    The workunit is checked again at once.
+    """
     return Verdict(
         workunit,
         counts,
@@ -155,7 +158,10 @@ def count(results: Iterable[ResultFacts]) -> Counts:
 
 
 def effective_target(workunit: WorkunitFacts, counts: Counts) -> int:
-    """Return how many usable results are needed; if all are inconclusive, one more than now."""
+    """Return how many usable results the workunit needs.
+
+    If all successes are inconclusive, the workunit needs at least one more success.
+    """
     if counts.successes and counts.successes == counts.inconclusive:
         return max(workunit.target_nresults, counts.inconclusive + 1)
     return workunit.target_nresults
@@ -173,9 +179,9 @@ def replicas_wanted(workunit: WorkunitFacts, counts: Counts) -> int:
 
 
 def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tuple[Because, ...]:
-    """Return the reasons why a workunit without an answer fails now; empty if it stays open.
+    """Return the reasons why a workunit without an answer fails now, or () if it stays open.
 
-    The move has the first reason; the error mask has all of them.
+    The ledger entry contains the first reason, and the error mask contains all reasons.
     """
     checks = (
         (Because.CANCELLED, workunit.cancel_requested_at is not None),
@@ -195,23 +201,32 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
 
 
 def dependency_failed(workunit: WorkunitFacts) -> bool:
-    """Return whether the predecessor of the workunit's batch has failed."""
+    """Return whether the batch for which the workunit waits has failed."""
     return workunit.dependency_failed_at is not None
 
 
 def has_too_many_errors(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Return whether more than `max_error_results` results failed; False for a broadcast."""
+    """Return whether more than `max_error_results` results failed.
+
+    Returns False for a broadcast workunit.
+    """
     return counts.errors > workunit.max_error_results and not workunit.broadcast
 
 
 def has_too_many_timeouts(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Return whether more than `max_timeouts` results timed out; False without this limit."""
+    """Return whether more than `max_timeouts` results timed out.
+
+    Returns False for a broadcast workunit, or if `max_timeouts` is None.
+    """
     limit = workunit.max_timeouts
     return limit is not None and counts.timeouts > limit and not workunit.broadcast
 
 
 def has_too_many_successes(workunit: WorkunitFacts, counts: Counts) -> bool:
-    """Return whether more than `max_success_results` successes were compared and too few agree."""
+    """Return whether more than `max_success_results` successes were compared and too few agree.
+
+    Returns False for a broadcast workunit, or while a success was not compared yet.
+    """
     limit = workunit.max_success_results
     return counts.fresh == 0 and counts.inconclusive > limit and not workunit.broadcast
 
@@ -233,7 +248,7 @@ def _has_no_agreement(reasons: tuple[Because, ...], counts: Counts) -> bool:
 
 
 def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Return whether `end_before` has passed, or `start_before` without a possible answer.
+    """Return whether `end_before` has passed, or `start_before` has and no answer is possible.
 
     After `start_before` no result is sent, not even to replace failed results.  A broadcast
     workunit is validated at its end; it expires only if no result can be the answer.
@@ -259,7 +274,7 @@ def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:
 def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
     """Return whether the workunit fails because every active account (or host) had a result.
 
-    False while a result is in progress or waits for validation.
+    Returns False while a result is in progress or waits for validation.
     """
     return (
         workunit.all_tried is True
@@ -273,7 +288,7 @@ def has_no_other_host(workunit: WorkunitFacts, counts: Counts, *, now: datetime)
 
 
 def _is_worth_validating(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
-    """Return whether there are `min_quorum` successes, and at least one was never compared.
+    """Return whether there are at least `min_quorum` successes, and one was never compared.
 
     The successes of a broadcast workunit are validated only after its end.
     """
@@ -304,7 +319,7 @@ def _holds_and_releases(results: Iterable[ResultFacts], *, may_run: bool) -> Ite
 
 
 def _next_look_while_open(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> datetime:
-    """Return the next time that may change the verdict, or the time of the recheck if earlier.
+    """Return the next time at which the verdict may change, at most the time of the recheck.
 
     Source: PROTOCOL 9.3, step 9.  The recheck limits the delay after a lost wake-up.
     """

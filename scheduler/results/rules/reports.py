@@ -1,4 +1,4 @@
-"""Rules about reports: outcome, acceptance and plausible times [pure]."""
+"""Decides whether a report is accepted, its outcome and its times [pure]."""
 
 from __future__ import annotations
 
@@ -32,12 +32,18 @@ def outcome(
 ) -> Outcome:
     """Return the outcome of a reported result by the app's success rule.
 
-    Conditions of a success: `exit_code`: all outputs are uploaded, and the program exited with 0
-    (trap 6).  `empty_stderr`: the program wrote nothing to its stderr, with any exit status.
-    `both`: both conditions.  `validator`: every required output is uploaded (`complete`); then the
-    validator decides.  A launcher (`launched`) applies the rule itself and exits with 0 if it
-    is met.  For any other program that exited with an error, the client has not checked whether the
-    outputs are complete.
+    The conditions of a success are, by `rule`:
+
+    - `exit_code`: the client uploaded the outputs, and the program exited with 0 (trap 6);
+    - `empty_stderr`: the program itself exited, with any status, all required outputs are uploaded,
+      and the program wrote nothing to its stderr;
+    - `both`: the condition of `exit_code`, and the program wrote nothing to its stderr;
+    - `validator`: the program itself exited, with any status, and all required outputs are
+      uploaded; the validator then decides.
+
+    If `launched` is True, a launcher ran the program.  A launcher applies the rule itself and exits
+    with 0 if the rule is met, so that its exit status must be 0.  `complete` is True if all
+    required outputs are uploaded; the client does not check this after an error of the program.
     """
     is_success = report.client_state == ClientState.FILES_UPLOADED and report.exit_status == 0
     if rule in {EMPTY_STDERR, VALIDATOR} and not launched:
@@ -61,7 +67,7 @@ def _ended_by_itself(report: Report, *, complete: bool) -> bool:
 
 
 def own_stderr(reported: str) -> str:
-    r"""Return the program's own output from a reported stderr.
+    r"""Return the part of a reported stderr that the program itself wrote.
 
     >>> own_stderr("<message>code 3</message><stderr_txt>\nmanyhands: so\nmine\n</stderr_txt>")
     'mine'
@@ -76,9 +82,9 @@ EXIT_ABORTED_BY_PROJECT = 202
 
 
 def is_the_hosts_fault(report: Report) -> bool:
-    """Return whether a failed result counts against the host: not if the project aborted it.
+    """Return whether a failed result counts against the host (PROTOCOL 9.2).
 
-    Source: PROTOCOL 9.2.
+    A result that the project aborted does not count.
     """
     return report.exit_status != EXIT_ABORTED_BY_PROJECT
 
@@ -93,9 +99,10 @@ def sane_times(
 ) -> tuple[float, float]:
     """Return plausible CPU and elapsed seconds (PROTOCOL 9.7).
 
-    Scripts report no CPU time, and short runs no elapsed time (trap 17).  Elapsed time is limited
-    to the time since the result was sent, by the server's clock.  If `sent_at` is in the future,
-    the server's clock was set back after it; then the elapsed time is not limited.
+    Scripts report no CPU time, and short runs report no elapsed time (trap 17).  The elapsed time
+    is limited to the time since the result was sent, by the server's clock.  If `sent_at` is in the
+    future, the server's clock was set back, and the elapsed time is not limited.  The CPU time is
+    limited to the elapsed time multiplied by `ncpus`.
     """
     cpu, elapsed = max(0.0, report.cpu_time), max(0.0, report.elapsed_time)
     if elapsed == 0 or (ncpus == 1 and elapsed < cpu):

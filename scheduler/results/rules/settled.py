@@ -41,7 +41,10 @@ def judge_settled(
     *,
     now: datetime,
 ) -> Verdict:
-    """Return the verdict on a workunit that has an answer, has failed, or fails for `failures`."""
+    """Return the verdict on a workunit that has an answer or has failed, or that fails now.
+
+    `failures` has the reasons why the workunit fails now; it is empty otherwise.
+    """
     has_answer = workunit.canonical_result_id is not None
     because = Because.CANONICAL_FOUND if has_answer else Because.WORKUNIT_FAILED
     canonical_kept = has_answer and canonical_is_kept(workunit)
@@ -92,7 +95,8 @@ def canonical_is_kept(workunit: WorkunitFacts) -> bool:
 def came_after_credit_deadline(result: ResultFacts) -> bool:
     """Return whether a success arrived too late to be compared and to get credit.
 
-    Used only for a workunit with an answer; otherwise every success is validated.
+    This rule applies only to a workunit with an answer.  Until a workunit has an answer, every
+    success is validated.
     """
     return (
         result.received_at is not None
@@ -102,10 +106,10 @@ def came_after_credit_deadline(result: ResultFacts) -> bool:
 
 
 def files_kept_until(workunit: WorkunitFacts) -> datetime | None:
-    """Return the time until which all files are kept (`App.delete_delay`), or None.
+    """Return the time until which all files are kept, or None.
 
-    The delay begins at the last report (PROTOCOL 9.3, step 8).  None means that the app has no
-    delay, or that no report arrived.
+    This is `App.delete_delay` after the last report (PROTOCOL 9.3, step 8).  None means that the
+    app has no delay, or that no report arrived.
     """
     came = [r.received_at for r in workunit.results if r.received_at is not None]
     return max(came) + workunit.delete_delay if workunit.delete_delay and came else None
@@ -145,7 +149,7 @@ def _leave_unjudged(result: ResultFacts, because: Because) -> ResultMove:
 def _files_to_delete(
     workunit: WorkunitFacts, counts: Counts, awaited: list[ResultFacts], *, now: datetime
 ) -> Iterable[ResultMove]:
-    """Yield the moves that delete outputs no longer needed, once the workunit is assimilated.
+    """Yield the moves that delete the outputs of an assimilated workunit that are not needed.
 
     The outputs of the canonical result are kept for comparisons until every result is over, every
     success is validated, and the credit deadlines of all results without a reply have passed.  With

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The number of a workunit's results by state.
+    """The numbers of a workunit's results by state.
 
-    `successes` are valid or not judged yet; `fresh` successes were never compared.  `given_up`
+    `successes` are valid or not validated yet.  `fresh` successes were never compared.  `given_up`
     results timed out, were aborted by the volunteer, or belong to a detached host.
     """
 
@@ -47,12 +47,12 @@ class Counts:
 
     @property
     def unjudged(self) -> int:
-        """Number of successes that are neither VALID nor INVALID yet."""
+        """The number of successes that are neither VALID nor INVALID yet."""
         return self.fresh + self.inconclusive
 
     @property
     def alive(self) -> int:
-        """Number of results that are usable or may become usable."""
+        """The number of results that are usable or may become usable."""
         return self.unsent + self.in_progress + self.successes
 
 
@@ -71,9 +71,11 @@ class ResultMove:
 class Verdict:
     """The changes to make to a workunit now; the caller makes them.
 
-    `replicas` is the number of results to create; `validate` sets ``need_validate``; `failures`
-    become the error mask; `reopen` withdraws the canonical result, as staff requested.
-    `look_again_at` is the time of the next check, or None if only an event can change this verdict.
+    `replicas` is the number of results to create.  `validate` sets ``need_validate``.  `failures`
+    are added to the error mask.  `release` allows results of the workunit to be sent, because all
+    its dependencies are met.  `reset_class` allows another host class or app version.  `reopen`
+    withdraws the canonical result, as staff requested.  `look_again_at` is the time of the next
+    check, or None if only an event can change this verdict.
     """
 
     workunit: WorkunitFacts

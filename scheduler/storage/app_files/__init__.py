@@ -1,1 +1,1 @@
-"""Files of app versions: packages, archives, app trees, the launcher."""
+"""Reads packages, archives and app trees, and returns the launcher."""

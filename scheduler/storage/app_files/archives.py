@@ -51,7 +51,7 @@ _DAMAGED: Final = (
 
 
 class UnreadablePackage(ValueError):
-    """The source cannot be read as a package. Hint: the message explains what to change."""
+    """The source cannot be read as a package. Hint: see the message."""
 
 
 class Member(NamedTuple):
@@ -64,7 +64,10 @@ class Member(NamedTuple):
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a file is a zip or tar, even if damaged; raises `UnreadablePackage`."""
+    """Return whether a file is a zip or tar; True for a truncated compressed file.
+
+    Raises `UnreadablePackage` if the first header of a tar is too long.
+    """
     if zipfile.is_zipfile(path):
         return True
     try:
@@ -80,10 +83,11 @@ def is_archive(path: Path) -> bool:
 
 
 def members(path: Path, name: str) -> Iterator[Member]:
-    """Yield the members of an archive except folders; read each before the next.
+    """Yield the members of an archive except folders.
 
-    `name` is the name of the archive in messages.  Raises `UnreadablePackage` for devices and for
-    more than `MAX_MEMBERS` members.
+    Read the content of a member before the next member is requested.  `name` is the name of the
+    archive in messages.  Raises `UnreadablePackage` for devices, for members or headers that are
+    too large, and for more than `MAX_MEMBERS` members.
     """
     return _zip(path, name) if zipfile.is_zipfile(path) else _tar(path, name)
 

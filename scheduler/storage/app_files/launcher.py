@@ -10,7 +10,10 @@ ARCHIVE_NAME = "_launcher.tar.gz"
 
 
 def launcher(*, kind: str, image: str = "") -> bytes:
-    """Return the main program of versions of an app of this kind; `image` is for containers."""
+    """Return the launcher, which is the main program of the versions of an app of this kind.
+
+    `image` is the image of a container app, and empty for other kinds.
+    """
     return _template().replace(b"@KIND@", kind.encode()).replace(b"@IMAGE@", image.encode())
 
 

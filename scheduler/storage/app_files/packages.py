@@ -1,4 +1,4 @@
-"""Reads packages: folders, archives and files for publishing app versions."""
+"""Reads packages of app versions: folders, archives and single files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,10 @@ class Source:
 
 @contextmanager
 def workshop() -> Iterator[Path]:
-    """Yield a temporary folder in VAR_DIR, for files that are not published yet."""
+    """Yield a temporary folder in VAR_DIR, for files that are not published yet.
+
+    This also deletes folders that killed processes left there more than a day ago.
+    """
     top = Path(settings.VAR_DIR) / "workshop"
     top.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=top) as folder:
@@ -82,10 +85,10 @@ def published(name: str) -> Iterator[Path]:
 def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
     """Yield the files of a folder, a .zip, a .tar (.gz, .bz2, .xz), or a single other file.
 
-    `name` is the file name in the package and in messages.  A link to another member becomes a copy
-    of the member.  Raises `UnreadablePackage` for a missing path, links to a path outside, devices,
-    repeated names, damaged archives and more than `MAX_PACKAGE_BYTES`.  `apps.rules.packaging`
-    checks names.
+    `name` is the name of an archive in messages, and of a single file also in the package.  A link
+    to another member of an archive becomes a copy of the member.  Raises `UnreadablePackage` for a
+    missing path, other links, devices, repeated names, damaged archives and more than
+    `MAX_PACKAGE_BYTES`.  Names are not checked here, but in `apps.rules.packaging`.
     """
     path = Path(path)
     name = name or path.name
@@ -106,10 +109,10 @@ def open_package(path: str | Path, *, name: str = "") -> Iterator[Source]:
 
 @contextmanager
 def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
-    """Write uploaded files to a temporary folder and yield them; a file is a name and chunks.
+    """Write uploaded files to a temporary folder, and yield the files as a package.
 
-    A single file is read by `open_package`; several files are not unpacked.  Raises
-    `UnreadablePackage`.
+    `files` has the name and the chunks of each file.  A single file is read by `open_package`.
+    If there are several files, archives are not unpacked.  Raises `UnreadablePackage`.
     """
     with workshop() as folder:
         total = 0
@@ -138,8 +141,8 @@ def received(files: Sequence[tuple[str, Iterable[bytes]]]) -> Iterator[Source]:
 def stage_program(source: Source) -> Staged:
     """Pack the files as one .tar.gz, whose bytes depend only on the files.
 
-    The archive contains only regular files, sorted by name, with mode 755 or 644, without times
-    and owners.
+    The archive contains only regular files, sorted by name.  Each file has the mode 755 or 644, and
+    neither a time nor an owner.
     """
     with tempfile.TemporaryFile(dir=settings.VAR_DIR) as packed:
         with (
@@ -212,7 +215,7 @@ def _unpack(path: Path, archive: str, folder: Path) -> Source:
 
 
 def _followed(name: str, links: dict[str, str]) -> str:
-    """Return the name at the end of a chain of links; a loop ends at one of its links."""
+    """Return the name at the end of a chain of links; in a loop, the name of a link."""
     seen = {name}
     while name in links and links[name] not in seen:
         name = links[name]

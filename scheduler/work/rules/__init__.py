@@ -1,1 +1,4 @@
-"""Decisions about workunits and batches, from facts alone [pure]."""
+"""Decisions about workunits and batches [pure].
+
+The functions use only their arguments: no database, files or clock.
+"""

@@ -40,7 +40,7 @@ class LastError:
 
 
 def tail(stderr: str) -> tuple[str, ...]:
-    r"""Return the last lines of a report's stderr that are not empty.
+    r"""Return the last `MAX_LINES` lines of the program's stderr in a report, without empty lines.
 
     >>> tail("<message>code 17</message><stderr_txt>\nTraceback\n\nE: \x1b[1m7\n</stderr_txt>")
     ('Traceback', 'E:  [1m7')

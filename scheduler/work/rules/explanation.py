@@ -50,9 +50,10 @@ class Parked:
 
 @dataclass(frozen=True, slots=True)
 class AllTried:
-    """Every active account (or host) had a result of the workunit; `count` is their number.
+    """The accounts (or hosts) that requested work lately and have all had a result of the workunit.
 
-    `again_at` is the earliest time when one of them may have another result; None for never.
+    `kind` is "account" or "host", and `count` is the number of these accounts or hosts.  `again_at`
+    is the earliest time when one of them may get another result; None if none of them ever may.
     """
 
     kind: str
@@ -64,9 +65,12 @@ class AllTried:
 class Surroundings:
     """Facts from other tables that affect a workunit: refusals, science failures, an outage.
 
-    `refused` has all refusals, newest first; `refused_hosts`, `confirmed_hosts` and `seen_hosts`
-    count only active hosts, as the timeout checker does.  `target` names the host, account or team
-    to which the workunit is restricted.  `predecessor` names the batch that its batch follows.
+    `refused` has all refusals, newest first.  `refused_hosts` is the number of active hosts with a
+    refusal since the newest app version, `confirmed_hosts` the number of those whose refusal is
+    confirmed, and `seen_hosts` the number of active hosts that the target allows.  `target` is a
+    description of the host, account or team to which the workunit is restricted.  `away_since` is
+    the time when the web server was last seen, during an outage.  `predecessor` is the name of the
+    batch that the workunit's batch follows.  Texts are empty if they do not apply.
     """
 
     refused: tuple[Refused, ...] = ()
@@ -90,7 +94,7 @@ NOTHING_ELSE = Surroundings()
 def explain(
     workunit: WorkunitFacts, *, now: datetime, around: Surroundings = NOTHING_ELSE
 ) -> tuple[str, ...]:
-    """Return sentences on a workunit's state and the transitioner's next decision."""
+    """Return sentences that describe a workunit's state and the transitioner's next decision."""
     verdict = judge(workunit, now=now)
     has_ended = workunit.canonical_result_id is not None or bool(workunit.error_mask)
     lines = (
@@ -110,7 +114,7 @@ def explain(
 
 
 def explain_sending(around: Surroundings) -> tuple[str, ...]:
-    """Return sentences on the target of an unsent result, its refusals, and when it is given up."""
+    """Return sentences that describe why a result is still unsent, and when it is given up."""
     lines = [around.app_not_served] if around.app_not_served else []
     lines += [f"is sent only to {around.target}"] if around.target else []
     lines += [_of_turns(around.all_tried)] if around.all_tried else []
@@ -175,7 +179,7 @@ def _of_open(
     yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
     if counts.inconclusive and counts.inconclusive == counts.successes:
         wanted = effective_target(workunit, counts)
-        yield f"its successes disagree: {wanted} are needed now"
+        yield f"its successes disagree, so that {wanted} successes are needed"
     yield from _of_limits(workunit, counts)
     yield from _of_requests(workunit)
     if workunit.pending_dependency_count and not predecessor:
@@ -284,7 +288,7 @@ def _next_step(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iter
 
 
 def explain_result(result: ResultFacts) -> tuple[str, ...]:
-    """Return sentences on the state of a result."""
+    """Return sentences that describe the state of a result."""
     server_state = ServerState(result.server_state)
     if server_state is not ServerState.OVER:
         sentence = {

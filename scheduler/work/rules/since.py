@@ -1,10 +1,10 @@
-"""Cursors for reading the answers of a batch incrementally without gaps [pure].
+"""Makes cursors with which the answers of a batch are read without gaps [pure].
 
 An answer is a done or failed workunit with its outputs.  It can be read before its `finished_at` is
 set, and `finished_at` is committed later than the time that it contains.  Therefore the time of a
 cursor is `MARGIN` before the read began, and the cursor lists the ids of answers that were read
-although their `finished_at` is later or not set.  The next read returns these answers again; they
-are filtered out by id.
+although their `finished_at` is later or not set.  The next read finds these answers again, and
+omits them by their ids.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class BadCursor(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """The position after a read: all answers finished until `at` were read, and those of `read`.
+    """A position in the answers of a batch, at which the next read continues.
 
-    `read` has the ids of workunits whose answers were read although they finished later.
+    All answers whose `finished_at` is not later than `at` were read before.  `read` has the ids of
+    workunits whose answers were also read, although their `finished_at` was later or not set.
     """
 
     batch_id: int
@@ -54,7 +55,7 @@ class Cursor:
 
 
 def next_cursor(batch_id: int, *, began_at: datetime, late: Iterable[int]) -> Cursor:
-    """Return the cursor for the next read, given the start of this one.
+    """Return the cursor for the next read; `began_at` is the time when this read began.
 
     `late` are the ids of the workunits for whose answers `is_late` was true.
     """
@@ -63,7 +64,7 @@ def next_cursor(batch_id: int, *, began_at: datetime, late: Iterable[int]) -> Cu
 
 
 def is_late(finished_at: datetime | None, *, began_at: datetime) -> bool:
-    """Return whether the next read would return this answer again, so the cursor must list it."""
+    """Return whether the cursor must list an answer, because the next read repeats the answer."""
     return finished_at is None or finished_at > began_at - MARGIN
 
 

@@ -29,11 +29,16 @@ AWAITED: Final = (ValidateState.INIT, ValidateState.VALID, ValidateState.INCONCL
 
 
 def status_of(workunit: WorkunitFacts, *, now: datetime) -> Status:
-    """Return the status of a workunit; `work.progress.status` is this rule in SQL.
+    """Return the status of a workunit; `work.progress.status` implements the same rule in SQL.
 
-    *waiting*: held, must not start yet, or follows another batch; *unsent*: no host has it;
-    *in_progress*: a host has it; *validating*: a success waits for other results or for the
-    validator; *done*: it has a canonical result; *failed*: it ended with an error.
+    A workunit is
+
+    - *waiting* if it is held, must not start yet, or follows another batch;
+    - *unsent* if it may be sent, but no host has a result of it;
+    - *in_progress* if a host has a result of it;
+    - *validating* if a successful result waits for other results or for the validator;
+    - *done* if it has a canonical result;
+    - *failed* if it ended with an error.
     """
     if workunit.canonical_result_id is not None:
         return Status.DONE
@@ -50,7 +55,7 @@ def status_of(workunit: WorkunitFacts, *, now: datetime) -> Status:
 
 
 def error_words(error_mask: int) -> list[str]:
-    """Return the names of the errors of a failed workunit.
+    """Return the names of the errors in the `error_mask` of a workunit.
 
     >>> error_words(16)
     ['CANCELLED']

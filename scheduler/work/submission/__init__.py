@@ -1,1 +1,1 @@
-"""Submission of workunits: checks, staged inputs, batches, rows."""
+"""Submits workunits: checks them, stores their inputs and writes their rows."""

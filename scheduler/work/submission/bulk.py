@@ -1,13 +1,14 @@
-"""Submit a stream of workunits, all or none.
+"""Submits a stream of workunits, all or none.
 
 Theory of operation.  The steps are those of `submit.Pipeline`, in two passes.  Pass one reads while
 no transaction is open, so that a slow client holds no lock.  It validates each chunk of workunits,
-stores and holds the contents in a short transaction, and spools the rows to a file.  The faults of
-all lines are counted; the first are reported.  Pass two is a single transaction: it checks the
-idempotency key and the quota, opens the batch, and writes the spooled rows with COPY.  After a
-deadlock, or a conflict with a name whose insertion was rolled back, pass two is repeated.  After
-any other error, the holds are released and unreferenced files are marked for deletion; after a
-crash the housekeeper releases and marks them.
+stores the contents in a short transaction that also protects them from deletion (a hold), and
+spools the rows to a file.  Faults are counted, and the first ones are reported.  After the first
+chunk with a fault, contents are no longer stored, and missing files are no longer found.  Pass
+two is a single transaction: it checks the idempotency key and the quota, opens the batch, and
+writes the spooled rows with COPY.  After a deadlock, or a conflict with a name whose insertion was
+rolled back, pass two is repeated.  After any other error, the holds are released and unreferenced
+files are marked for deletion.  After a crash, the housekeeper does this.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from scheduler.work.submission.submission_checks import SubmissionRefused
 from scheduler.work.submission.submit import CreatedWorkunits, Pipeline, retried
 from scheduler.work.submission.workunit_rows import WorkunitRow
 
-#: Maximum number of faults that are reported; all faults are counted.
+#: Maximum number of faults that are reported; further faults are only counted.
 MAX_SHOWN_FAULTS = 100
 #: Maximum number of workunits in a submission: the hash of each name takes 100 bytes of memory.
 MAX_WORKUNITS = 1_000_000
@@ -45,9 +46,10 @@ _HEAD = ("app", "batch", "defaults")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a submission: its number, and its value or the fault that made it unreadable.
+    """A line of a submission, with its value, or with a fault if the line cannot be parsed.
 
-    `value` is a `NewWorkunit`, or a dict that is read with `from_outside`, which refuses paths.
+    `value` is a `NewWorkunit`, or parsed JSON that describes a workunit without paths on the
+    server.
     """
 
     number: int
@@ -57,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class LineFault:
-    """One fault of a line; `pointer` is a JSON Pointer to the faulty part of the line."""
+    """A fault of a line; `pointer` is a JSON Pointer to the faulty part of the line."""
 
     number: int
     pointer: str
@@ -65,22 +67,24 @@ class LineFault:
 
 
 class BadLines(SubmissionRefused):
-    """Some workunits are invalid; `faults` has the first `MAX_SHOWN_FAULTS`. Hint: see each fault.
+    """Some workunits are invalid. Hint: see each fault.
 
-    `count` is the number of all faults, and `lines` the number of all workunits.
+    `faults` has the first `MAX_SHOWN_FAULTS` faults.  `count` is the number of faults that were
+    found, and `lines` the number of workunits in the submission.
     """
 
     def __init__(self, faults: list[LineFault], *, count: int, lines: int) -> None:
         self.faults, self.count = faults, count
         first = faults[0]
         super().__init__(
-            f"{count} fault{'s' * (count > 1)} in {lines} workunit{'s' * (lines > 1)}, the first "
-            f"in number {first.number}: {first.fault.sentence} Hint: {first.fault.hint}"
+            f"{count} fault{'s' * (count > 1)} in {lines} workunit{'s' * (lines > 1)}. The first "
+            f"fault is in entry number {first.number}: {first.fault.sentence} "
+            f"Hint: {first.fault.hint}"
         )
 
 
 class BadHead(BadDescription, SubmissionRefused):
-    """The head of a submission is invalid. Hint: the message states what to change."""
+    """The head of a submission is invalid. Hint: see the message."""
 
 
 class NoWorkunits(SubmissionRefused):
@@ -88,7 +92,7 @@ class NoWorkunits(SubmissionRefused):
 
 
 class CutShort(SubmissionRefused):
-    """The lines end too early, or their number differs from the count. Hint: see the message."""
+    """The count of the workunits is missing, wrong or not last. Hint: see the message."""
 
     def __init__(self, hint: str) -> None:
         super().__init__(f"The body ended too early. Hint: {hint}")
@@ -109,7 +113,10 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """An idempotency key; `request_hash` is called after the body was read."""
+    """An idempotency key.
+
+    The function `request_hash` returns the hash of the request.  Call it after the body was read.
+    """
 
     text: str
     request_hash: Callable[[], str]
@@ -125,9 +132,10 @@ def read_line(number: int, text: bytes) -> Line:
 
 
 def counted(lines: Iterable[Line], *, is_needed: bool = False) -> Iterator[Line]:
-    """Yield the workunits that precede ``{"count": N}``; raises `CutShort` if N is wrong.
+    """Yield the workunits that precede the line ``{"count": N}``.
 
-    With `is_needed`, a missing count is an error as well.
+    Raises `CutShort` if N is wrong, if another line follows, or if `is_needed` is true and the
+    line with the count is missing.
     """
     seen, count = 0, None
     for line in lines:
@@ -150,7 +158,7 @@ def counted(lines: Iterable[Line], *, is_needed: bool = False) -> Iterator[Line]
 
 
 def read_head(value: object, *, now: datetime) -> Head:
-    """Read ``{app, batch, defaults}``; raises `BadHead`."""
+    """Read the object ``{app, batch, defaults}`` of a submission; raises `BadHead`."""
     if not isinstance(value, Mapping):
         raise BadHead(f"{value!r:.60} is not an object.", 'begin with {"app": "...", ...}.')
     for name in value:
@@ -166,9 +174,10 @@ def read_head(value: object, *, now: datetime) -> Head:
 
 
 def _batch(value: object, now: datetime) -> NewBatch | int:
-    """Read the batch of a head, which is a name, an id, an object or null.
+    """Return the batch of a head as its id, or as the description of a batch.
 
-    Null creates a batch with a generated name.
+    `value` is an id, a name, an object or null; null creates a batch with a generated name.
+    Raises `BadHead`.
     """
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
         return value
@@ -192,17 +201,17 @@ def submit_lines(
     created: CreatedWorkunits | None = None,
     now: datetime,
 ) -> idempotency.Outcome:
-    """Create the workunits of these lines, all or none; returns status 201 and a summary.
+    """Create the workunits of these lines, all or none, and return a reply with status 201.
 
-    The ``body`` is ``{batch, count, first_name, last_name, warnings}``, where the batch is
-    ``{id, name, workunits_before}`` or null.  A repeated request with the same key returns the
-    first reply after its body was read; `idempotency.earlier_outcome` returns that reply without
-    reading the body.  With `by_operator`, rights and quotas are not checked.  `created` collects
-    ids and names.
+    The ``body`` of the reply is ``{batch, count, first_name, last_name, warnings}``, where the
+    batch is ``{id, name, workunits_before}`` or null.  If the key was used before, the body of the
+    request is read, and the first reply is returned.  (`idempotency.earlier_outcome` returns the
+    first reply without reading the body.)  With `by_operator`, rights and quotas are not checked.
+    The ids and names of the workunits are added to `created`.
 
-    Raises the exceptions of `submit.submit`, with `BadLines` in place of `BadWorkunits`; also
-    `BadHead`, `NoWorkunits`, `TooManyWorkunits`, `NotAllowed`, `QuotaExceeded`, and the exceptions
-    of `idempotency` and of the iterator `lines`.
+    Raises `UnknownApp`, `BadHead`, `BadLines`, `NoWorkunits`, `TooManyWorkunits`, `DuplicateNames`,
+    `BatchRefused`, `NotAllowed`, `QuotaExceeded`, and the exceptions of `idempotency` and of the
+    iterator `lines`.
     """
     pipeline = Pipeline(head.app, head.batch, submitter, now=now)
     limited = None if by_operator else submitter
@@ -222,9 +231,9 @@ def submit_lines(
 
 
 class _FirstPass:
-    """Reads and validates lines, stores their contents, and spools rows.
+    """Reads and validates lines, stores the contents of their files, and spools rows.
 
-    `limited` is the account whose quotas apply.
+    `limited` is the account whose quotas apply; with None, no quotas apply.
     """
 
     def __init__(
@@ -244,7 +253,7 @@ class _FirstPass:
         self._defaults = _with_defaults_of_app(pipeline.target.defaults, defaults)
 
     def read(self, lines: Iterable[Line]) -> None:
-        """Read all lines; raises `BadLines` at the end if any line had a fault."""
+        """Read all lines; then raise `BadLines` for faults, or `NoWorkunits` without lines."""
         remaining = iter(lines)
         release()
         # A chunk without a readable line is empty, but more lines may follow.
@@ -258,7 +267,7 @@ class _FirstPass:
             raise NoWorkunits("There is nothing to submit. Hint: send at least one workunit.")
 
     def rows(self) -> Iterator[WorkunitRow]:
-        """Yield the spooled rows, from the first one at each call."""
+        """Yield the spooled rows; each call begins with the first row."""
         self._spool.seek(0)
         return (WorkunitRow(*orjson.loads(line)) for line in self._spool)
 
@@ -298,7 +307,9 @@ class _FirstPass:
             self._names.add(hash(workunit.name))
             if len(self._names) == count_before:
                 sentence = f"The name {workunit.name[:200]!r} is given more than once."
-                fault = new_workunits.Fault(sentence, "use a different name for each, or none.")
+                fault = new_workunits.Fault(
+                    sentence, "give each workunit a different name, or no name."
+                )
                 self._fault(line.number, "/name", fault)
         return workunit
 

@@ -15,12 +15,12 @@ DEFAULT_MAX_SUCCESS_RESULTS = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewFile:
-    """One input file, with exactly one source: `content`, `path`, `known_as` or `sha256`.
+    """An input file, with exactly one source: `content`, `path`, `known_as` or `sha256`.
 
-    `open_name` is the name that the program opens.  `path` is read on the server.  `known_as` is a
-    physical name that an earlier submission returned; `sha256` is the digest of content that the
-    server has, in lower-case hexadecimal digits.  With `no_delete`, the file is not deleted with
-    its workunits.
+    `open_name` is the name that the program opens.  `path` is the path of a file on the server.
+    `known_as` is the physical name of a file that the server has.  `sha256` is the digest of such a
+    file, in lower-case hexadecimal digits.  With `no_delete`, the file is not deleted with its
+    workunits.
     """
 
     open_name: str
@@ -35,11 +35,12 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutput:
-    """One output file that every result must upload, of at most `max_nbytes` bytes.
+    """An output file that every result uploads, with a maximum size of `max_nbytes` bytes.
 
-    `no_delete` keeps the uploaded file forever.  With `gzip_when_done`, hosts compress the file
-    before the upload, and the server stores it compressed.  With `report_immediately`, hosts report
-    as soon as all uploads are complete.
+    With `optional`, a result may lack the file.  With `no_delete`, the uploaded file is never
+    deleted.  With `gzip_when_done`, hosts compress the file before the upload, and the server
+    stores it compressed.  With `report_immediately`, hosts report as soon as all uploads are
+    complete.
     """
 
     open_name: str
@@ -53,7 +54,7 @@ class NewOutput:
     report_immediately: bool = False
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry of ``workunit.outputs``; flags that are off are left out."""
+        """Return the entry of ``workunit.outputs``, without the flags that are false."""
         entry: dict[str, Any] = {"open_name": self.open_name, "max_nbytes": self.max_nbytes}
         return entry | {flag: True for flag in _OUTPUT_FLAGS if getattr(self, flag)}
 
@@ -63,18 +64,20 @@ _OUTPUT_FLAGS = tuple(field.name for field in fields(NewOutput) if field.default
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewWorkunit:
-    """One workunit to be created; numbers have BOINC's meaning and defaults (PROTOCOL 7.1).
+    """A workunit to be created; numbers have BOINC's meaning and defaults (PROTOCOL 7.1).
 
-    `rsc_fpops_*` are floating-point operations, `rsc_memory_bound` and `rsc_disk_bound` bytes,
-    `rsc_bandwidth_bound` bytes per second.  Numbers that are None follow `min_quorum`.  If `name`
+    The units are floating-point operations for `rsc_fpops_*`, bytes for `rsc_memory_bound` and
+    `rsc_disk_bound`, and bytes per second for `rsc_bandwidth_bound`.  If `target_nresults`,
+    `max_total_results` or `max_success_results` is None, it depends on `min_quorum`.  If `name`
     is None, a name is generated.  With `held`, no results are sent until the workunit is released.
     `pending_dependency_count` must be 0: only `NewBatch.after` makes workunits wait.
 
-    `priority` None means 0, or the submitter's fair share if the project uses fair share.
-    `keywords` are BOINC's keyword ids, separated by commas.  `app_version_num` 0 accepts any
-    version; `size_class` -1 any host.  At most one of the `target_*` ids restricts the workunit to
-    a host, an account or a team.  With `broadcast`, every host that can run the workunit gets a
-    result, until `end_before`.
+    If `priority` is None, the priority of the batch applies.  If that is None as well, the priority
+    is 0 or, with fair share, is computed from the submitter's share.  `keywords` are BOINC's
+    keyword ids, separated by commas.  An `app_version_num` of 0 allows every version of the app,
+    and a `size_class` of -1 allows every host.  At most one of the `target_*` ids restricts the
+    workunit to a host, an account or a team.  With `broadcast`, every host that can run the
+    workunit gets a result, until `end_before`.
     """
 
     name: str | None = None
@@ -112,26 +115,26 @@ class NewWorkunit:
 
     @property
     def target(self) -> int:
-        """Number of results created at first: `target_nresults`, by default `min_quorum`."""
+        """The number of results created at first: `target_nresults`, by default `min_quorum`."""
         return self.min_quorum if self.target_nresults is None else self.target_nresults
 
     @property
     def total(self) -> int:
-        """Maximum number of results."""
+        """The maximum number of results."""
         if self.max_total_results is None:
             return max(DEFAULT_MAX_TOTAL_RESULTS, self.target)
         return self.max_total_results
 
     @property
     def successes(self) -> int:
-        """Maximum number of compared successes without sufficient agreement."""
+        """The maximum number of successes that are compared without a canonical result."""
         if self.max_success_results is None:
             return max(DEFAULT_MAX_SUCCESS_RESULTS, self.target)
         return self.max_success_results
 
     @property
     def operations(self) -> float:
-        """Estimated floating-point operations of the results created at first, in total."""
+        """The estimated floating-point operations of all results created at first."""
         return self.rsc_fpops_est * self.target
 
 
@@ -139,10 +142,10 @@ class NewWorkunit:
 class NewBatch:
     """A batch to create, or to extend if the submitter already has a batch of this name.
 
-    If `name` is None, a name is generated.  `after` is the id of the batch that must be complete
-    before this one starts; its workunits must not have failed, unless `after_any`.  `priority`
-    applies to workunits without one.  With `keep_outputs`, outputs and rows stay until the batch is
-    retired.
+    If `name` is None, a name is generated.  `after` is the id of a predecessor: the workunits of
+    this batch wait until the predecessor is over, and fail if workunits of the predecessor failed.
+    With `after_any`, they start even then.  `priority` applies to workunits without a priority.
+    With `keep_outputs`, outputs and rows of finished workunits are kept until the batch is retired.
     """
 
     name: str | None = None
@@ -169,9 +172,10 @@ class AppRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addressees:
-    """The existing hosts, accounts and teams among the targets of workunits.
+    """The ids of the existing hosts, accounts and teams among the targets of workunits.
 
-    `merged_hosts` maps a merged host to the host that replaced it; `denied_hosts` get no work.
+    `merged_hosts` maps the id of a merged host to the id of the host that replaced it.
+    `denied_hosts` are hosts that get no work.
     """
 
     hosts: frozenset[int] = frozenset()

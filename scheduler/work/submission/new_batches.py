@@ -1,4 +1,4 @@
-"""Create batches, and reopen existing batches to add workunits.
+"""Creates batches, and reopens existing batches to add workunits.
 
 Theory of operation.  A submission locks its batch, and the predecessor that this batch follows,
 until the submission commits.  If the predecessor is over before the submission reads its row, the
@@ -36,9 +36,11 @@ class BatchRefused(SubmissionRefused):
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The context of new workunits, and the locked batch for them, if any.
+    """The context of new workunits, and the name of their batch, which is locked.
 
-    `workunits_before` is the number of workunits that were submitted to the batch before.
+    Without a batch, the name is an empty string.  `workunits_before` is the number of workunits
+    that were submitted to the batch before.  `is_by_id` is True if the caller named the batch by
+    its id.
     """
 
     context: SubmissionContext
@@ -47,7 +49,7 @@ class Opened:
     is_by_id: bool = False
 
     def shown(self) -> dict[str, Any] | None:
-        """Return the batch as the reply to a submission shows it: id, name, workunits_before."""
+        """Return the dict that describes the batch in a reply, or None without a batch."""
         if self.context.batch_id is None:
             return None
         return {
@@ -72,7 +74,11 @@ class Opened:
 
 
 def make(wanted: NewBatch, *, app: App | None, submitter: Account, now: datetime) -> Batch:
-    """Create an empty batch; raises `BatchRefused`, for instance if the name is taken."""
+    """Create an empty batch.
+
+    Raises `BatchRefused` if the description is invalid, the submitter has a batch of this name, or
+    the batch cannot follow its predecessor.
+    """
     _check(wanted, now)
     name = wanted.name or _made_name(app.name if app else "batch", now)
     with transaction.atomic():
@@ -103,7 +109,9 @@ def open_batch(
 ) -> Opened:
     """Reopen a batch by its id, or reopen or create a batch by its name, for new workunits.
 
-    Locks the batch until the caller's transaction ends.  Raises `BatchRefused`.
+    With None, the workunits get no batch.  Locks the batch until the caller's transaction ends.
+    Raises `BatchRefused` if there is no submitter, no open batch of this app with this id, or
+    another conflict with an existing batch or with the predecessor.
     """
     if wanted is None:
         return Opened(SubmissionContext(app_id=app_id))
@@ -178,7 +186,7 @@ def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) 
         return f"There is no batch {batch_name}. Hint: name one of your batches, or a new one."
     if batch.app_id is not None and batch.app_id != app_id:
         return (
-            f"Batch {batch.name!r} holds workunits of app {batch.app}, not {app}. "
+            f"Batch {batch.name!r} has workunits of app {batch.app}, not {app}. "
             "Hint: name another batch."
         )
     state = str(batch.get_state_display()).lower()
@@ -186,7 +194,11 @@ def _why_not(wanted: NewBatch | int, app_id: int, app: str, submitter: Account) 
 
 
 def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
-    """Raise `BatchRefused` if a non-default setting differs from that of the existing batch."""
+    """Raise `BatchRefused` if a submission would change one of `_SETTINGS` of its batch.
+
+    `row` is the row of the batch.  Settings that the submission leaves at their defaults are not
+    compared.
+    """
     default, existing = NewBatch(), {**row, "after": row["after_id"]}
     for name in _SETTINGS:
         value = getattr(wanted, name)
@@ -198,7 +210,10 @@ def _agrees(wanted: NewBatch, row: dict[str, Any]) -> None:
 
 
 def is_running(state: int, completed_at: datetime | None) -> bool:
-    """Return whether a batch is open, or aborted but not completed: it may have open workunits."""
+    """Return whether a batch may have open workunits.
+
+    This is so if the batch is open, or if it was aborted and has no `completed_at` yet.
+    """
     return state in (State.INIT, State.IN_PROGRESS) or (
         state == State.ABORTED and completed_at is None
     )
@@ -207,8 +222,9 @@ def is_running(state: int, completed_at: datetime | None) -> bool:
 def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
     """Return whether a new batch must wait for its predecessor `batch_id`.
 
-    Locks the predecessor until the caller's transaction ends.  Raises `BatchRefused` if it failed
-    or does not exist, or if the submitter may not follow it.
+    Locks the predecessor until the caller's transaction ends.  Raises `BatchRefused` if the
+    predecessor does not exist, if the submitter may not follow it, or if it was aborted or has
+    failed workunits and `after_any` is false.
     """
     row = fetch_one("work/lock_predecessor", {"id": batch_id})
     if row is None or not (
@@ -223,7 +239,7 @@ def waits(batch_id: int, submitter: Account, *, after_any: bool) -> bool:
     if not after_any and (row["state"] == State.ABORTED or row["failed"]):
         how = "was aborted" if row["state"] == State.ABORTED else "has failed workunits"
         raise BatchRefused(
-            f"Batch {row['name']!r}, which this one is to follow, {how}. "
+            f"Batch {row['name']!r}, which the new batch would follow, {how}. "
             "Hint: retry the failed workunits, or set after_any to follow a failed batch."
         )
     return False

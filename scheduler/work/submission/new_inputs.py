@@ -1,4 +1,4 @@
-"""Stage the contents of new workunits, and store them as files."""
+"""Stages the input files of new workunits, and stores them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Kept = dict[int, list[tuple[int, NewFile]]]
 
 @contextmanager
 def staged(workunits: Sequence[NewWorkunit]) -> Iterator[AllStaged]:
-    """Yield the staged input files of the workunits; at the end, discard the files not stored."""
+    """Yield the staged input files of the workunits; discard unstored files at the end."""
     by_source: AllStaged = {}
     try:
         for workunit in workunits:
@@ -40,7 +40,7 @@ def keep(
     on_largest: Callable[[int], None],
     now: datetime,
 ) -> Kept:
-    """Store the staged inputs in the caller's transaction; returns them by workunit index.
+    """Store the staged inputs in the caller's transaction, and return them by workunit index.
 
     Calls `on_largest` with the largest total size of the inputs of one workunit, in bytes.  Raises
     the exceptions of `download_files.keep`.
@@ -80,7 +80,7 @@ def keep(
 
 
 def file_ids(inputs: Kept) -> set[int]:
-    """Return the ids of the file rows that these inputs refer to."""
+    """Return the ids of the rows of these input files."""
     return {file_id for some in inputs.values() for file_id, _ in some}
 
 

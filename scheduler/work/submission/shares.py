@@ -44,7 +44,7 @@ class ShareClock:
         )
 
     def assign(self, operations: Sequence[float]) -> tuple[int, ...]:
-        """Return a priority for each workunit, given their floating-point operations."""
+        """Return a priority for each workunit; `operations` are their floating-point operations."""
         if self._submitter is None:
             return (share_priorities.priority_at(self._now),) * len(operations)
         schedule = share_priorities.schedule(

@@ -1,4 +1,4 @@
-"""Check workunits before they are written, chunk by chunk."""
+"""Checks workunits before they are written, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -36,16 +36,20 @@ Faults = dict[int, tuple[new_workunits.Fault, ...]]
 
 
 class SubmissionRefused(ValueError):
-    """The submission was refused as a whole. Hint: see the message of the subclass."""
+    """The whole submission was refused. Hint: see the message."""
 
 
 class UnknownApp(SubmissionRefused):
-    """The app does not exist or accepts no work. Hint: the message suggests a similar name."""
+    """The app does not exist or accepts no work. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The app of a submission; `defaults` apply to values that the submission does not set."""
+    """The app of a submission.
+
+    `versions` are the numbers of the app's versions, and `speed` is the estimated speed of the
+    project's hosts.  `defaults` apply to fields that a workunit does not set.
+    """
 
     id: int
     rules: AppRules
@@ -59,7 +63,7 @@ class Target:
 
 
 def find_target(name: str) -> Target:
-    """Read an app with one statement; raises `UnknownApp`."""
+    """Read an app by its name, with one statement; raises `UnknownApp`."""
     row = fetch_one("work/submission/read_submission_target", {"app": name, "hosts": _SAMPLE_HOSTS})
     if row is None:
         raise UnknownApp(_no_such_app(name))
@@ -84,7 +88,7 @@ def _no_such_app(name: str) -> str:
 
 
 class WorkunitChecks:
-    """Checks the workunits of one submission in chunks; stores only aggregates for warnings."""
+    """Checks the workunits of one submission chunk by chunk, and collects warnings about them."""
 
     def __init__(
         self,
@@ -100,7 +104,10 @@ class WorkunitChecks:
         self._has_priority = isinstance(batch, NewBatch) and batch.priority is not None
 
     def faults(self, workunits: Sequence[NewWorkunit]) -> Faults:
-        """Return all faults of a chunk by index; runs no statement if no workunit is targeted."""
+        """Return all faults of a chunk by the indexes of the workunits.
+
+        Runs a statement only if a workunit targets a host, an account or a team.
+        """
         addressees = _addressees(workunits)
         own = new_workunits.faults(
             workunits, max_output_bytes=settings.PROJECT.max_output_bytes, now=self._now
@@ -118,7 +125,7 @@ class WorkunitChecks:
         return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
 
     def warnings(self) -> tuple[str, ...]:
-        """Return warnings about all chunks: settings that are allowed but probably mistakes."""
+        """Return warnings about settings in all chunks that are probably mistakes."""
         return (
             *self.survey.warnings(app=self._target.name, versions=self._target.versions),
             *self._aimed,
@@ -127,7 +134,10 @@ class WorkunitChecks:
         )
 
     def _unfit(self) -> Iterator[str]:
-        """Yield requirements that no host meets; nothing if the project has very many hosts."""
+        """Yield warnings about requirements that no active host meets.
+
+        Yields nothing if the project has more than `_MAX_HOSTS_READ` active hosts.
+        """
         if not self.survey.is_demanding:
             return
         params = {"seen_since": self._now - SEEN_WITHIN, "limit": _MAX_HOSTS_READ + 1}
@@ -145,7 +155,10 @@ class WorkunitChecks:
 
 
 def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Faults:
-    """Return the faults, with faults added for file names that the app's launcher would refuse."""
+    """Return the faults, and faults for file names that the app's launcher would refuse.
+
+    Only workunits without other faults are checked.
+    """
     all_faults = dict(faults)
     for index, workunit in enumerate(workunits):
         if index in faults:
@@ -165,7 +178,11 @@ def _with_refused_names(faults: Faults, workunits: Sequence[NewWorkunit]) -> Fau
 
 
 def may_set_priority(submitter: Account | None) -> bool:
-    """Return whether explicit priorities are honored; with fair share, only for staff."""
+    """Return whether the priorities that a submitter requests are honored.
+
+    With fair share, they are honored only for accounts with the right `EXCEED_SUBMISSION_LIMITS`,
+    and for work without a submitter.
+    """
     return (
         submitter is None
         or not settings.PROJECT.fair_share
@@ -174,7 +191,7 @@ def may_set_priority(submitter: Account | None) -> bool:
 
 
 def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
-    """Read the targets of workunits; runs no statement if no workunit is targeted."""
+    """Read the targets of workunits; runs no statement if no workunit has a target."""
     params = {
         f"{kind}s": sorted({id_ for id_ in map(target_of, workunits) if id_ is not None})
         for kind, target_of in _ADDRESSEES.items()

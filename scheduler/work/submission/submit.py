@@ -1,4 +1,4 @@
-"""The pipeline of submissions, and the submission of workunits that are in memory.
+"""Submits workunits that are in memory, with the steps that all submissions share.
 
 Theory of operation.  Every submission runs the steps of one `Pipeline`: the workunits are checked,
 their inputs are stored, their rows are prepared, their batch is opened and the rows are written.
@@ -6,8 +6,8 @@ The callers differ only in their transactions.  `submit` takes workunits that ar
 checked before anything is written, and the other steps are one transaction.  `bulk.submit_lines`
 takes a stream: inputs are stored chunk by chunk, before the transaction that writes the rows.  File
 contents are hashed (and copied if given by path) before a transaction opens, and synced to disk
-under their final names before it commits.  So a crash may leave a file without a row, but no row
-without its file.
+under their final names before it commits.  Therefore a crash may leave a file without a row, but
+never a row without its file.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ T = TypeVar("T")
 
 
 class BadWorkunits(SubmissionRefused):
-    """Some workunits are invalid; `faults` has all faults by index. Hint: see each fault."""
+    """Some workunits are invalid. Hint: see each fault.
+
+    `faults` has all faults by the indexes of the workunits.
+    """
 
     def __init__(self, faults: Mapping[int, tuple[new_workunits.Fault, ...]], total: int) -> None:
         self.faults = dict(faults)
@@ -83,14 +86,14 @@ class Submission:
 
     @property
     def count(self) -> int:
-        """Number of workunits created."""
+        """The number of created workunits."""
         return len(self.workunit_ids)
 
 
 class Pipeline:
     """The steps of one submission; the caller opens the transactions.
 
-    Raises `UnknownApp` for an unknown or deprecated app.
+    The constructor raises `UnknownApp` if the app does not exist or accepts no work.
     """
 
     def __init__(
@@ -104,13 +107,13 @@ class Pipeline:
         self._writer = workunit_rows.WorkunitWriter(honors_priorities=may_set_priority(submitter))
 
     def name(self, workunit: NewWorkunit, index: int) -> str:
-        """Return the name of the submission's workunit number `index`, generated if it has none."""
+        """Return the workunit's name; without a name, generate one that contains `index`."""
         return workunit.name or f"{self._stem}_{index}"
 
     def keep_inputs(
         self, workunits: Sequence[NewWorkunit], contents: new_inputs.AllStaged
     ) -> new_inputs.Kept:
-        """Store staged inputs in the caller's transaction; returns them by workunit index."""
+        """Store staged inputs in the caller's transaction, and return them by workunit index."""
         on_largest = self.checks.survey.add_inputs
         return new_inputs.keep(workunits, contents, on_largest=on_largest, now=self.now)
 
@@ -123,7 +126,7 @@ class Pipeline:
             yield self._writer.prepare(workunit, name, inputs.get(index, ()))
 
     def open_batch(self) -> new_batches.Opened:
-        """Open the batch, if there is one, in the caller's transaction; raises `BatchRefused`."""
+        """Open the batch in the caller's transaction (`new_batches.open_batch`)."""
         return new_batches.open_batch(
             self._batch,
             app_id=self.target.id,
@@ -147,8 +150,9 @@ class Pipeline:
 def retried(attempt: Callable[[], T], names: Callable[[], Iterable[str]]) -> T:
     """Call `attempt`, which runs one transaction, and repeat it after a temporary conflict.
 
-    Such conflicts are deadlocks, and names whose insertion was rolled back.  Raises
-    `DuplicateNames` if any of `names` is taken.
+    Such conflicts are deadlocks, and names whose insertion was rolled back.  A deadlock inside the
+    caller's transaction is not retried.  Raises `DuplicateNames` if any of `names` is taken, and
+    the last exception if all `_MAX_ATTEMPTS` attempts failed.
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         try:
@@ -176,15 +180,16 @@ def submit(
 ) -> Submission:
     """Create workunits of one app, all or none.
 
-    `batch` names a batch of the submitter, which is created if it does not exist.  The workunits
-    are due for the transitioner at once, which creates their results.  With fair share, priorities
-    follow the submitter's share (`work.submission.shares`) unless staff set priorities.  `before`
-    and `then` run at the beginning and at the end of the transaction: if either raises, nothing is
-    submitted.
+    `batch` is the name or the description of a batch of the submitter, which is created if it does
+    not exist.  The workunits are due at once for the transitioner, which creates their results.
+    With fair share, priorities are computed from the submitter's share (`work.submission.shares`),
+    except for priorities that staff request.  `before` and `then` are called at the beginning and
+    at the end of each attempt's transaction; if either raises an exception, nothing is submitted.
 
-    Raises `UnknownApp` for an unknown or deprecated app; `BadWorkunits` for invalid workunits;
-    `DuplicateNames` for names that are repeated or taken; `BatchRefused` for a batch that has no
-    submitter, is of another app or is closed; `files.UnknownFiles` for unknown input files.
+    Raises `UnknownApp` if the app does not exist or accepts no work, `BadWorkunits` for invalid
+    workunits, `DuplicateNames` for names that are repeated or taken, `BatchRefused` for a batch
+    that cannot be opened (`new_batches.open_batch`), and `download_files.UnknownFiles` for input
+    files that the server does not have.
     """
     wanted = NewBatch(name=batch) if isinstance(batch, str) else batch
     pipeline = Pipeline(app, wanted, submitter, now=now)

@@ -1,9 +1,11 @@
-"""Write new workunits, their inputs and first ledger entries with COPY.
+"""Prepares the rows of new workunits, and writes them with COPY.
 
-Theory of operation.  Rows are prepared as text before the transaction opens, so that the
-transaction is short: a `WorkunitRow` lacks only the id, the priority and the settings of its batch.
-Ids are drawn in advance, so that inputs and ledger entries need no join.  A name that is already
-taken aborts the transaction; then `raise_for_taken_names` reads all taken names.
+Theory of operation.  `WorkunitWriter` prepares rows as text.  It needs no database, so `bulk`
+prepares all rows before its transaction, which is therefore short.  `write` adds the values that
+are known only in the transaction: the id, the priority and the values from the batch.  It also
+writes the workunits' inputs and first ledger entries.  Ids are drawn in advance, so that inputs and
+ledger entries need no join.  A name that is already taken aborts the transaction; then
+`raise_for_taken_names` reads all taken names.
 """
 
 from __future__ import annotations
@@ -42,9 +44,9 @@ _RELEASED_COLUMNS = f"{ReleaseState.RELEASED.value}\t0"
 
 
 class DuplicateNames(SubmissionRefused):
-    """Names are repeated or already taken; `names` lists them. Hint: choose others, or none.
+    """Workunit names are repeated or already taken. Hint: choose other names, or none.
 
-    `where` is the end of a sentence, such as "already taken".
+    `names` has these names.  `where` describes the conflict in the message, as "already taken".
     """
 
     def __init__(self, names: Sequence[str], *, where: str) -> None:
@@ -58,12 +60,12 @@ class DuplicateNames(SubmissionRefused):
 
 
 class NameTaken(Exception):
-    """A name is taken; PostgreSQL reports only the first. Hint: call `raise_for_taken_names`."""
+    """The name of a workunit is already taken. Hint: call `raise_for_taken_names`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreatedWorkunits:
-    """Collects the ids and names of created workunits, in order."""
+    """Collects the ids and names of created workunits, in the order of their creation."""
 
     ids: list[int] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -99,7 +101,7 @@ class SubmissionContext:
 
 
 class WorkunitWriter:
-    """Prepares rows, and caches the text of the columns that workunits of one shape share.
+    """Prepares rows, and caches the text of columns that are equal for workunits of one shape.
 
     Explicit priorities are ignored unless `honors_priorities` is true.
     """
@@ -111,7 +113,7 @@ class WorkunitWriter:
     def prepare(
         self, workunit: NewWorkunit, name: str, inputs: Sequence[tuple[int, NewFile]]
     ) -> WorkunitRow:
-        """Return the row of a valid workunit; `inputs` are its input files, each after its id."""
+        """Return the row of a valid workunit; `inputs` are pairs of a file id and an input file."""
         key = new_workunits.shape(workunit)
         shared = self._shared_columns.get(key)
         if shared is None:
@@ -139,12 +141,12 @@ def write(
     created: CreatedWorkunits | None = None,
     now: datetime,
 ) -> None:
-    """Write rows in the caller's transaction, chunk by chunk, and add them to their batch's count.
+    """Write rows in the caller's transaction, chunk by chunk, and add their number to the batch.
 
-    With fair share, workunits without a priority get one by the submitter's share.  `created` is
-    emptied first, since it may list the workunits of an attempt that was rolled back, and then
-    filled.  Raises `NameTaken`, after which the transaction must be rolled back.  Wakes the
-    transitioner.
+    With fair share, the priority of a workunit without a requested priority is computed from the
+    submitter's share.  The ids and names of an earlier attempt, which was rolled back, are removed
+    from `created`, and those of the new workunits are added.  Raises `NameTaken`, after which the
+    transaction must be rolled back.  Wakes the transitioner.
     """
     if created is not None:
         created.ids.clear()
@@ -194,7 +196,7 @@ def raise_for_taken_names(names: Iterable[str]) -> None:
 
 
 def _workunit_end(context: SubmissionContext, now: datetime) -> str:
-    """Return the last columns of `copy_workunits.sql`, which a submission's workunits share."""
+    """Return the last columns of `copy_workunits.sql`, equal for all rows of a submission."""
     moment = now.isoformat()
     batch = _NULL if context.batch_id is None else context.batch_id
     kept = "t" if context.outputs_kept else "f"
@@ -258,7 +260,7 @@ def _reference(file: NewFile) -> str:
 
 
 def _shared_columns(workunit: NewWorkunit) -> str:
-    """Return the columns that workunits of one shape share, in order of `copy_workunits.sql`."""
+    """Return the columns of `copy_workunits.sql` that are equal for workunits of one shape."""
     values = (
         escaped(json.dumps([output.as_json() for output in workunit.outputs])),
         int(sum(output.max_nbytes for output in workunit.outputs)),

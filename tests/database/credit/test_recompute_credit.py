@@ -179,7 +179,7 @@ def test_json_option_prints_the_differences_as_json(books):
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["--app", "no such"], "There is no app 'no such'. Hint: the admin lists them."),
+        (["--app", "no such"], "There is no app 'no such'. Hint: the admin lists the apps."),
         (["--averages"], "Hint: give both."),
     ],
 )

@@ -361,7 +361,7 @@ class TestSubmittingMuch:
     def test_submit_work_names_the_invalid_json_line(self, app: str, tmp_path: Path) -> None:
         lines = tmp_path / "work.ndjson"
         lines.write_text('{"name": "one"}\n{"nane": "two"}\n')
-        with pytest.raises(CommandError, match=r"in number 2: 'nane' is not a field.*'name'"):
+        with pytest.raises(CommandError, match=r"in entry number 2: 'nane' is not a field.*'name'"):
             run("submit_work", app, "--ndjson", lines)
         with pytest.raises(CommandError, match="cannot be read"):
             run("submit_work", app, "--ndjson", tmp_path / "none")

@@ -230,7 +230,7 @@ def test_the_error_has_a_hint_if_the_server_programs_cannot_be_copied(tmp_path, 
     monkeypatch.setattr(database_owner, "COPIES", tmp_path / "taken" / "copies")
     monkeypatch.setattr(database_owner, "_can_start", lambda owner, programs: False)
     stranger = database_owner.DataOwner(uid=os.geteuid() + 1, gid=0)
-    with pytest.raises(EmbeddedPostgresError, match=r"no copy could be made in .*\nHint: put"):
+    with pytest.raises(EmbeddedPostgresError, match=r"could not be copied to .*\nHint: move"):
         database_owner.binaries_for(stranger)
 
 

@@ -337,7 +337,7 @@ class TestBatches:
         an_app("other")
         ada = an_account()
         submit_some(GOOD, batch="b", submitter=ada)
-        with pytest.raises(BatchRefused, match="holds workunits of app sieve, not other"):
+        with pytest.raises(BatchRefused, match="has workunits of app sieve, not other"):
             submit(app="other", workunits=[GOOD], batch="b", submitter=ada, now=NOON)
 
 

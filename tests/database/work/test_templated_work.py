@@ -116,7 +116,7 @@ def test_a_template_is_found_by_name_and_remote_files_are_stored_with_their_url(
         ),
         (
             ["0.txt", "1.txt", "--input-template", "in.xml", "--command-line=-x"],
-            r"The submission has the command line '-x', the template '--from template'\. Hint",
+            r"The submission has the command line '-x', and the template has '--from template'\. Hint",
         ),
         (["0.txt", "--input-template", "none.xml"], r"needs no input files, 1 are given\. Hint"),
     ],

@@ -30,7 +30,7 @@ def manager():
     return a_program(ada, "read", "submit", "publish", "manage")
 
 
-def test_an_app_is_created_read_listed_and_changed(staff):
+def test_app_can_be_created_read_listed_and_changed(staff):
     made = staff.send(
         "post",
         "/apps",
@@ -57,19 +57,19 @@ def test_an_app_is_created_read_listed_and_changed(staff):
     assert staff.send("get", "/apps?kind=native").json()["results"] == []
 
 
-def test_apps_are_listed_at_a_constant_cost(staff, django_assert_max_num_queries):
+def test_listing_apps_takes_at_most_three_statements(staff, django_assert_max_num_queries):
     for _ in range(5):
         an_app_version(an_app())
     with django_assert_max_num_queries(3):
         assert [one["versions"] for one in staff.send("get", "/apps").json()["results"]] == [1] * 5
 
 
-def test_a_name_is_an_app_once(staff):
+def test_duplicate_app_name_returns_409(staff):
     an_app("primes")
     assert staff.send("post", "/apps", {"name": "primes"}).status_code == 409
 
 
-def test_staff_creates_apps_and_managers_change_theirs(manager):
+def test_only_staff_create_apps_and_managers_change_only_their_own_apps(manager):
     assert manager.send("post", "/apps", {"name": "new"}).status_code == 403
     assert manager.send("patch", "/apps/primes", {"beta": True}).status_code == 200
     an_app("other")
@@ -84,7 +84,7 @@ def test_staff_creates_apps_and_managers_change_theirs(manager):
         {"credit_rule": "fixed"},
     ],
 )
-def test_a_manager_pays_nobody(manager, wish):
+def test_manager_cannot_change_weight_or_credit_settings_of_an_app(manager, wish):
     answer = manager.send("patch", "/apps/primes", wish)
     assert answer.status_code == 403
     assert "administrators" in answer.json()["detail"]
@@ -102,7 +102,7 @@ def test_a_manager_pays_nobody(manager, wish):
         ({"input_template": "<input_template>"}, "/input_template"),
     ],
 )
-def test_values_that_would_fail_in_daemons_are_refused(staff, wish, pointer):
+def test_invalid_validator_assimilator_defaults_or_template_returns_422(staff, wish, pointer):
     an_app("primes")
     answer = staff.send("patch", "/apps/primes", wish)
     assert answer.status_code == 422
@@ -123,11 +123,11 @@ def test_values_that_would_fail_in_daemons_are_refused(staff, wish, pointer):
         {"total_credit": 1},
     ],
 )
-def test_a_body_of_a_wrong_shape_is_refused(staff, wish):
+def test_app_change_with_invalid_field_returns_400(staff, wish):
     an_app("primes")
     assert staff.send("patch", "/apps/primes", wish).status_code == 400
 
 
-def test_the_kind_of_an_app_with_versions_stays(staff):
+def test_kind_of_an_app_with_versions_cannot_be_changed(staff):
     an_app_version(an_app("primes"))
     assert staff.send("patch", "/apps/primes", {"kind": "script"}).status_code == 422

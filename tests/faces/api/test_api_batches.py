@@ -30,7 +30,7 @@ def eve() -> Scientist:
 # Progress
 
 
-def test_a_batch_tells_how_far_it_is_in_words(eve):
+def test_batch_shows_the_number_of_workunits_in_each_status(eve):
     batch = a_batch(submitter=eve.account, purged_done=3, purged_failed=1)
     a_result(in_batch(batch))
     in_batch(batch, release_state=1, pending_dependency_count=1)
@@ -54,7 +54,9 @@ def test_a_batch_tells_how_far_it_is_in_words(eve):
     assert (told["state"], told["cost"]["results"]) == ("in_progress", 4)
 
 
-def test_progress_costs_one_statement_and_is_not_said_twice(eve, django_assert_max_num_queries):
+def test_progress_takes_one_statement_and_returns_304_if_unchanged(
+    eve, django_assert_max_num_queries
+):
     batch = a_batch(submitter=eve.account)
     done_in(batch)
     with django_assert_max_num_queries(4):  # token, its use, batch, counts
@@ -67,7 +69,7 @@ def test_progress_costs_one_statement_and_is_not_said_twice(eve, django_assert_m
     assert changed.json()["total"] == 2
 
 
-def test_listing_batches_costs_the_same_for_one_and_for_many(eve, django_assert_max_num_queries):
+def test_listing_batches_takes_a_constant_number_of_statements(eve, django_assert_max_num_queries):
     for number in range(12):
         done_in(a_batch(f"b{number}", eve.account))
     with django_assert_max_num_queries(5):
@@ -77,7 +79,7 @@ def test_listing_batches_costs_the_same_for_one_and_for_many(eve, django_assert_
     assert [one["name"] for one in eve.get(following).json()["results"]] == ["b1", "b0"]
 
 
-def test_batches_are_found_by_name_state_app_and_meta(eve):
+def test_batches_can_be_filtered_by_name_state_app_and_meta(eve):
     first = a_batch("one", eve.account, meta={"site": 3, "run": "x"})
     a_batch("two", eve.account, state=Batch.State.COMPLETE)
 
@@ -102,7 +104,7 @@ def test_batches_are_found_by_name_state_app_and_meta(eve):
         ("results", {"state": "OVER"}, "Select a valid choice"),
     ],
 )
-def test_a_parameter_that_makes_no_sense_is_refused(eve, path, query, said):
+def test_unknown_or_invalid_query_parameter_returns_400(eve, path, query, said):
     answer = eve.get(path, query)
     assert answer.status_code == 400
     assert answer["Content-Type"] == "application/problem+json"
@@ -112,7 +114,7 @@ def test_a_parameter_that_makes_no_sense_is_refused(eve, path, query, said):
 # Ownership
 
 
-def test_nobody_sees_what_is_anothers_but_who_administers(eve):
+def test_batches_of_another_account_are_visible_only_to_administrators(eve):
     batch = a_batch(submitter=an_account())
     workunit = done_in(batch)
     result = workunit.results.get()
@@ -144,7 +146,7 @@ def manifest_of(data: bytes) -> list[dict]:
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
-def test_outputs_come_as_a_tar_with_a_manifest_at_its_end(eve):
+def test_outputs_are_returned_as_a_tar_that_ends_with_a_manifest(eve):
     batch = a_batch(submitter=eve.account)
     first, second = done_in(batch, b"one", meta={"n": 1}), done_in(batch, b"two" * 1000)
     failed = failed_in(batch)
@@ -160,7 +162,7 @@ def test_outputs_come_as_a_tar_with_a_manifest_at_its_end(eve):
     assert told[2] | {"errors": ["CANCELLED"], "name": failed.name} == told[2]
 
 
-def test_outputs_come_as_a_zip(eve):
+def test_outputs_are_returned_as_a_zip_on_request(eve):
     batch = a_batch(submitter=eve.account)
     first = done_in(batch, b"one")
     data = b"".join(eve.get(f"batches/{batch.pk}/outputs", {"format": "zip"}).streaming_content)
@@ -176,7 +178,7 @@ def ndjson(eve, batch, **query) -> list[dict]:
     return manifest_of(b"".join(answer.streaming_content))
 
 
-def test_a_later_call_brings_only_what_came_since(eve):
+def test_outputs_with_a_cursor_include_only_later_workunits(eve):
     batch = a_batch(submitter=eve.account)
     before = done_in(batch)
     [one, end] = ndjson(eve, batch)
@@ -190,7 +192,7 @@ def test_a_later_call_brings_only_what_came_since(eve):
     assert ndjson(eve, batch, since=told[-1]["cursor"])[:-1] == []
 
 
-def test_a_cursor_of_another_batch_or_of_nobody_is_refused(eve):
+def test_cursor_of_another_batch_or_invalid_cursor_returns_422(eve):
     batch, other = a_batch(submitter=eve.account), a_batch("c", eve.account)
     cursor = ndjson(eve, batch)[-1]["cursor"]
     nested = base64.urlsafe_b64encode(zlib.compress(b"[" * 90_000, 9)).decode()
@@ -199,7 +201,7 @@ def test_a_cursor_of_another_batch_or_of_nobody_is_refused(eve):
         assert (answer.status_code, answer.json()["code"]) == (422, "bad_cursor")
 
 
-def test_outputs_that_no_archive_tells_apart_get_names_of_their_own(eve):
+def test_outputs_with_the_same_archive_name_get_different_member_names(eve):
     batch = a_batch(submitter=eve.account)
     asked = [{"open_name": name, "max_nbytes": 9} for name in ("a:b", "a_b")]
     first = done_in(batch, b"1", outputs=asked).canonical_result.output_files.get()
@@ -217,7 +219,7 @@ def test_outputs_that_no_archive_tells_apart_get_names_of_their_own(eve):
         assert tar.getnames() == [*members, "MANIFEST.ndjson"]
 
 
-def test_a_workunit_can_be_read_by_name_or_id(eve):
+def test_outputs_can_be_limited_to_one_workunit_by_name_or_id(eve):
     batch = a_batch(submitter=eve.account)
     done_in(batch)
     wanted = done_in(batch)
@@ -229,7 +231,7 @@ def test_a_workunit_can_be_read_by_name_or_id(eve):
     assert eve.get(f"batches/{batch.pk}/outputs", {"workunit": "x"}).status_code == 404
 
 
-def test_a_file_that_is_gone_or_short_is_told_in_the_manifest(eve):
+def test_manifest_marks_missing_and_truncated_output_files(eve):
     batch = a_batch(submitter=eve.account)
     for _ in range(3):
         done_in(batch, b"data")
@@ -259,7 +261,7 @@ def test_a_file_that_is_gone_or_short_is_told_in_the_manifest(eve):
 
 
 @pytest.mark.parametrize("form", ["tar", "zip"])
-def test_ten_thousand_outputs_cost_a_statement_a_page_and_come_in_order(
+def test_ten_thousand_outputs_take_one_statement_per_page_and_are_in_order(
     eve, form, django_assert_max_num_queries
 ):
     batch = a_batch(submitter=eve.account)
@@ -326,7 +328,7 @@ def _copies(workunit, number: int) -> None:
 # Workunits and results
 
 
-def test_workunits_are_found_by_batch_status_and_meta(eve):
+def test_workunits_can_be_filtered_by_batch_status_meta_and_name(eve):
     batch = a_batch(submitter=eve.account)
     first = done_in(batch, meta={"site": 3, "note": "x"})
     second = failed_in(batch)
@@ -343,7 +345,7 @@ def test_workunits_are_found_by_batch_status_and_meta(eve):
     assert failed["errors"] == ["CANCELLED"]
 
 
-def test_a_workunit_is_shown_with_its_results_and_its_story(eve, django_assert_max_num_queries):
+def test_workunit_shows_its_results_and_timeline(eve, django_assert_max_num_queries):
     batch = a_batch(submitter=eve.account)
     workunit = done_in(batch)
     with django_assert_max_num_queries(6):
@@ -357,7 +359,7 @@ def test_a_workunit_is_shown_with_its_results_and_its_story(eve, django_assert_m
     assert f"has its answer: {result['name']} is canonical" in story["reasons"]
 
 
-def test_a_result_is_shown_with_its_stderr_and_its_outputs(eve):
+def test_result_shows_its_stderr_and_serves_its_output_files(eve):
     workunit = done_in(a_batch(submitter=eve.account), b"0123456789")
     result = workunit.results.get()
     update(result, stderr="so it goes")
@@ -376,7 +378,7 @@ def test_a_result_is_shown_with_its_stderr_and_its_outputs(eve):
     assert eve.get(f"results/{result.pk}/outputs/7").status_code == 404
 
 
-def test_an_output_that_is_gone_is_said_to_be_gone(eve):
+def test_deleted_output_file_returns_410(eve):
     workunit = done_in(a_batch(submitter=eve.account))
     result = workunit.results.get()
     an_output(result, b"never came", position=1)
@@ -384,7 +386,7 @@ def test_an_output_that_is_gone_is_said_to_be_gone(eve):
     assert (answer.status_code, answer.json()["code"]) == (410, "file_gone")
 
 
-def test_the_rate_is_that_of_the_last_minutes(eve):
+def test_progress_rate_is_measured_over_the_last_five_minutes(eve):
     from scheduler.work.progress import progress_of
 
     batch = a_batch(submitter=eve.account)
@@ -406,7 +408,7 @@ def rights(eve):
 
 
 @pytest.mark.usefixtures("rights")
-def test_a_batch_is_made_changed_aborted_and_retired(eve):
+def test_batch_can_be_created_changed_aborted_and_retired(eve):
     app = an_app()
     made = eve.post("batches", {"app": app.name, "name": "sweep", "meta": {"n": 1}})
     told = made.json()
@@ -430,7 +432,7 @@ def test_a_batch_is_made_changed_aborted_and_retired(eve):
 
 
 @pytest.mark.usefixtures("rights")
-def test_a_batch_can_follow_a_batch_of_the_same_account_only(eve):
+def test_batch_can_only_follow_a_batch_of_the_same_account(eve):
     app, others = an_app(), a_batch("theirs")
     first = eve.post("batches", {"app": app.name}).json()
     second = eve.post("batches", {"app": app.name, "after": first["id"]}).json()
@@ -455,7 +457,7 @@ def test_a_batch_can_follow_a_batch_of_the_same_account_only(eve):
     ],
 )
 @pytest.mark.usefixtures("rights")
-def test_a_batch_that_cannot_be_is_refused(eve, body, status, said):
+def test_invalid_batch_is_refused(eve, body, status, said):
     an_app("here")
     a_batch("taken", eve.account)
     answer = eve.post("batches", body)
@@ -470,7 +472,7 @@ def test_an_account_without_permission_cannot_create_or_retry_batches(eve):
 
 
 @pytest.mark.usefixtures("rights")
-def test_what_failed_is_retried(eve):
+def test_retry_resubmits_failed_workunits(eve):
     batch = a_batch(submitter=eve.account)
     failed = failed_in(batch, error_mask=2)
     stopped = failed_in(batch)
@@ -484,7 +486,7 @@ def test_what_failed_is_retried(eve):
     assert names == {f"{failed.name}.2", f"{stopped.name}.2"}
 
 
-def test_workunits_are_cancelled_all_that_are_named_or_none(eve):
+def test_cancellation_applies_to_all_named_workunits_or_to_none(eve):
     batch, others = a_batch(submitter=eve.account), a_batch("theirs")
     mine, done, theirs = in_batch(batch), done_in(batch), in_batch(others)
     refused = eve.post("workunits/cancel", {"names": [mine.name, theirs.name]})
@@ -503,7 +505,7 @@ def test_workunits_are_cancelled_all_that_are_named_or_none(eve):
 
 
 @pytest.mark.usefixtures("rights")
-def test_nobody_touches_what_is_anothers(eve):
+def test_changes_to_a_batch_of_another_account_return_404(eve):
     batch = a_batch()
     failed_in(batch)
     assert eve.patch(f"batches/{batch.pk}", {"name": "mine"}).status_code == 404
@@ -514,7 +516,7 @@ def test_nobody_touches_what_is_anothers(eve):
     assert (batch.name, batch.state) == ("b", Batch.State.IN_PROGRESS)
 
 
-def test_a_retry_is_held_to_the_quota(eve):
+def test_retry_above_the_workunit_quota_is_refused(eve):
     submitters.allow(eve.account, apps=None, max_unfinished_workunits=1, now=NOON)
     batch = a_batch(submitter=eve.account)
     for _ in range(2):
@@ -527,7 +529,7 @@ def test_a_retry_is_held_to_the_quota(eve):
 # Usage
 
 
-def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
+def test_usage_is_grouped_by_day_app_or_batch(eve, django_assert_max_num_queries):
     first, second = a_batch("one", eve.account), a_batch("two", eve.account)
     done_in(a_batch("theirs"))
     for batch in (first, first, second):
@@ -555,7 +557,7 @@ def test_usage_is_told_by_day_app_and_batch(eve, django_assert_max_num_queries):
 # Errors
 
 
-def test_a_batch_tells_its_last_error_and_what_is_parked(eve):
+def test_troubles_show_the_last_error_and_parked_science_failures(eve):
     batch = a_batch(submitter=eve.account)
     path = f"batches/{batch.pk}/troubles"
     assert eve.get(path).json() == {
@@ -588,7 +590,7 @@ def test_a_batch_tells_its_last_error_and_what_is_parked(eve):
     assert "KeyError: 'x'" in told["sentences"][1]
 
 
-def test_a_batch_tells_what_its_work_waits_for(eve):
+def test_troubles_show_why_unsent_workunits_wait(eve):
     batch = a_batch(submitter=eve.account)
     an_app_version(batch.app)
     a_result(in_batch(batch))

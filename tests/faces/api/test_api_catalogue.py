@@ -28,7 +28,7 @@ def staff() -> Program:
 # Queues
 
 
-def test_a_queue_is_made_read_changed_and_dropped(staff):
+def test_queue_can_be_created_changed_listed_and_deleted(staff):
     an_app("primes")
     made = staff.send("post", "/queues", {"name": "urgent", "app": "primes", "order": "fifo"})
     assert made.status_code == 201
@@ -43,7 +43,7 @@ def test_a_queue_is_made_read_changed_and_dropped(staff):
     assert staff.send("get", "/queues/urgent").status_code == 404
 
 
-def test_a_queue_with_workunits_is_not_dropped(staff):
+def test_deleting_a_queue_with_workunits_returns_409(staff):
     queue = Queue.objects.create(name="full", created_at=NOON)
     a_workunit(queue=queue)
     answer = staff.send("delete", "/queues/full")
@@ -51,14 +51,14 @@ def test_a_queue_with_workunits_is_not_dropped(staff):
     assert "purged" in answer.json()["hint"]
 
 
-def test_a_name_is_a_queue_once(staff):
+def test_duplicate_queue_name_returns_409(staff):
     staff.send("post", "/queues", {"name": "q"})
     answer = staff.send("post", "/queues", {"name": "q"})
     assert answer.status_code == 409
     assert answer.json()["code"] == "queue_exists"
 
 
-def test_a_queue_for_an_app_that_is_none_is_understood_and_refused(staff):
+def test_queue_for_an_unknown_app_returns_422(staff):
     answer = staff.send("post", "/queues", {"name": "q", "app": "prims"})
     assert answer.status_code == 422
     assert answer.json()["code"] == "unknown_app"
@@ -85,19 +85,19 @@ def test_a_queue_for_an_app_that_is_none_is_understood_and_refused(staff):
         (None, ""),
     ],
 )
-def test_a_queue_that_makes_no_sense_is_refused_where_it_makes_none(staff, body, pointer):
+def test_invalid_queue_returns_400_with_a_pointer_to_the_field(staff, body, pointer):
     answer = staff.post("/api/v1/queues", json.dumps(body), content_type="application/json")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["pointer"] == pointer
 
 
-def test_queues_are_kept_by_staff_alone(ada):
+def test_only_staff_can_create_queues(ada):
     program = a_program(ada)
     assert program.send("post", "/queues", {"name": "q"}).status_code == 403
     assert program.send("get", "/queues").status_code == 200
 
 
-def test_a_former_member_of_staff_keeps_no_queues(ada):
+def test_former_staff_member_cannot_create_queues(ada):
     update(ada, is_superuser=True)
     program = a_program(ada, *ALL_SCOPES)
     update(ada, is_superuser=False)
@@ -107,7 +107,9 @@ def test_a_former_member_of_staff_keeps_no_queues(ada):
 # Hosts
 
 
-def test_one_sees_ones_own_hosts(ada, staff, django_assert_max_num_queries):
+def test_account_sees_only_its_own_hosts_and_staff_see_all(
+    ada, staff, django_assert_max_num_queries
+):
     mine, other = a_host(ada, domain_name="mine"), a_host()
     program = a_program(ada)
     with django_assert_max_num_queries(3):
@@ -119,7 +121,7 @@ def test_one_sees_ones_own_hosts(ada, staff, django_assert_max_num_queries):
     assert staff.send("get", f"/hosts?account={ada.pk}").json()["results"][0]["id"] == mine.pk
 
 
-def test_hosts_are_found_by_what_they_are(staff):
+def test_hosts_can_be_filtered_by_denial_name_and_platform(staff):
     a_host(denied=True, platform_name="x86_64-pc-linux-gnu")
     a_host(domain_name="lab 7")
 
@@ -136,11 +138,11 @@ def test_hosts_are_found_by_what_they_are(staff):
     "query",
     ["denied=perhaps", "account=1.5", "account=x", "account=99999999999999999999", "name=%00"],
 )
-def test_a_filter_that_makes_no_sense_is_refused(staff, query):
+def test_invalid_host_filter_returns_400(staff, query):
     assert staff.send("get", f"/hosts?{query}").status_code == 400
 
 
-def test_a_matching_etag_gets_no_body(ada):
+def test_matching_etag_returns_304_without_a_body(ada):
     host, program = a_host(ada), a_program(ada)
     first = program.send("get", f"/hosts/{host.pk}")
     again = program.send("get", f"/hosts/{host.pk}", headers={"If-None-Match": first["ETag"]})
@@ -161,7 +163,7 @@ def test_platforms_are_listed(ada):
     assert "windows_x86_64" in names
 
 
-def test_versions_of_an_app_are_listed_at_a_constant_cost(ada, django_assert_max_num_queries):
+def test_listing_app_versions_takes_at_most_four_statements(ada, django_assert_max_num_queries):
     app = an_app("primes")
     versions = [an_app_version(app) for _ in range(5)]
     an_app_version(an_app("other"))
@@ -172,7 +174,7 @@ def test_versions_of_an_app_are_listed_at_a_constant_cost(ada, django_assert_max
     assert a_program(ada).send("get", "/apps/none/versions").status_code == 404
 
 
-def test_a_version_is_withdrawn_by_who_manages_the_app(ada):
+def test_only_a_manager_with_the_publish_scope_can_deprecate_an_app_version(ada):
     app = an_app("primes")
     version = an_app_version(app, version_num=123)
     program, path = a_program(ada), f"/app-versions/{version.pk}"
@@ -190,7 +192,7 @@ def test_a_version_is_withdrawn_by_who_manages_the_app(ada):
 # The project
 
 
-def test_the_figures_of_the_status_page_are_public(client):
+def test_status_is_public_and_equals_the_status_page(client):
     a_workunit(an_app("primes"))
     said = client.get("/api/v1/status").json()
     page = client.get("/status.json").json()
@@ -199,7 +201,7 @@ def test_the_figures_of_the_status_page_are_public(client):
     assert said["apps"][0]["name"] == "primes"
 
 
-def test_totals_are_public(client):
+def test_statistics_are_public(client):
     a_workunit(an_app("primes", total_credit=17))
     said = client.get("/api/v1/statistics").json()
     assert said["total_credit"] == 17

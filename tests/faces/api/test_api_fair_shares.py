@@ -22,7 +22,7 @@ CLAIMS = 1000
 @pytest.mark.parametrize(
     ("shares", "part"), [pytest.param((1, 1), 0.5, marks=pytest.mark.lengthy), ((1, 3), 0.25)]
 )
-def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
+def test_sent_results_are_divided_in_proportion_to_the_shares(settings, shares, part):
     settings.PROJECT = replace(
         settings.PROJECT, fair_share=True, daily_quota=10_000, max_promised_bytes=0
     )
@@ -56,7 +56,7 @@ def test_a_thousand_claims_are_parted_as_the_shares_say(settings, shares, part):
     assert got / CLAIMS == pytest.approx(part, rel=0.05)
 
 
-def test_an_account_that_is_allowed_again_keeps_its_share(settings):
+def test_readmitted_submitter_keeps_its_share_and_logical_clock(settings):
     settings.PROJECT = replace(settings.PROJECT, fair_share=True)
     app, ada, now = an_app(), Scientist(), timezone.now()
     submitters.allow(ada.account, apps=None, now=now)

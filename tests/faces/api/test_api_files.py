@@ -77,7 +77,7 @@ def bob(client):
 
 
 @pytest.mark.django_db
-def test_a_content_is_stored_once_with_a_hold_per_account(caller, bob):
+def test_identical_content_is_stored_once_with_one_hold_per_account(caller, bob):
     first, again, others = caller.put(query="?name=primes.txt"), caller.put(), bob.put()
     assert [one.status_code for one in (first, again, others)] == [201, 200, 200]
     file = File.objects.get()
@@ -89,7 +89,7 @@ def test_a_content_is_stored_once_with_a_hold_per_account(caller, bob):
 
 
 @pytest.mark.django_db
-def test_what_is_known_need_not_be_sent_and_is_held_for_who_asks(caller, bob):
+def test_file_query_lists_stored_files_and_creates_holds_for_the_caller(caller, bob):
     caller.put()
     assert bob.known(DIGEST, "0" * 64) == [DIGEST]
     caller.delete(DIGEST)
@@ -98,7 +98,7 @@ def test_what_is_known_need_not_be_sent_and_is_held_for_who_asks(caller, bob):
 
 
 @pytest.mark.django_db
-def test_others_files_are_nobodys_business(caller, bob):
+def test_file_held_only_by_another_account_returns_404(caller, bob):
     caller.put()
     assert bob.get("files").json()["results"] == []
     assert bob.get(f"files/{DIGEST}").status_code == 404
@@ -107,7 +107,7 @@ def test_others_files_are_nobodys_business(caller, bob):
 
 
 @pytest.mark.django_db
-def test_another_content_than_was_said_is_refused_and_leaves_nothing(caller, settings):
+def test_file_with_a_wrong_digest_is_refused_and_nothing_is_stored(caller, settings):
     answer = caller.put(digest="0" * 64)
     assert (answer.status_code, answer.json()["code"]) == (422, "digest_differs")
     assert DIGEST in answer.json()["detail"]
@@ -116,13 +116,13 @@ def test_another_content_than_was_said_is_refused_and_leaves_nothing(caller, set
 
 
 @pytest.mark.django_db
-def test_a_file_without_a_length_is_refused(caller):
+def test_file_without_content_length_returns_411(caller):
     answer = caller.put(**{"Content-Length": "", "Transfer-Encoding": "chunked"})
     assert (answer.status_code, answer.json()["code"]) == (411, "length_required")
 
 
 @pytest.mark.django_db
-def test_a_file_that_is_given_up_is_doomed_if_nobody_else_holds_it(caller, bob):
+def test_file_is_marked_for_deletion_when_its_last_hold_is_deleted(caller, bob):
     caller.put()
     bob.put()
     assert caller.delete(DIGEST).status_code == 204
@@ -133,7 +133,7 @@ def test_a_file_that_is_given_up_is_doomed_if_nobody_else_holds_it(caller, bob):
 
 
 @pytest.mark.django_db
-def test_a_hold_that_is_past_is_dropped_with_its_file(caller):
+def test_expired_hold_is_deleted_and_its_file_marked_for_deletion(caller):
     caller.put()
     hold = FileHold.objects.get()
     unused_files.drop_past_holds(hold.until - timedelta(seconds=1), 100)
@@ -143,18 +143,18 @@ def test_a_hold_that_is_past_is_dropped_with_its_file(caller):
 
 
 @pytest.mark.django_db
-def test_bytes_above_the_limit_are_refused_before_they_are_read(caller, ada):
+def test_file_above_the_byte_quota_is_refused(caller, ada):
     Submitter.objects.filter(account=ada).update(max_kept_bytes=10)
     assert caller.put().status_code == 201
     answer = caller.put(b"x" * 5)
     assert (answer.status_code, answer.json()["code"]) == (403, "quota_exceeded")
-    assert "may have 10" in answer.json()["detail"]
+    assert "the limit is 10" in answer.json()["detail"]
     assert File.objects.count() == 1
     assert caller.put(b"x" * 4).status_code == 201
 
 
 @pytest.mark.django_db
-def test_unpacking_stops_at_the_free_space(caller, monkeypatch):
+def test_decompression_stops_when_the_disk_is_full(caller, monkeypatch):
     content = bytes(10_000_000)
     packed = gzip.compress(content)
     reads = []

@@ -8,7 +8,7 @@ import re
 from tests.house.tracked import read
 
 
-def test_every_refusal_that_the_guide_names_is_in_the_schema():
+def test_every_error_status_in_the_guide_is_in_the_schema():
     schema = read("docs/reference/openapi.yaml")
     rows = re.findall(r"^\| ([0-9, ]+) \|", read("docs/api.md"), re.MULTILINE)
     statuses = [status for row in rows for status in row.split(", ")]

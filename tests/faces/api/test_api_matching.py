@@ -48,7 +48,7 @@ def change(program: Program, way: str, body, match: str | None = None):
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_needs_the_current_etag(chief, ways, name) -> None:
+def test_change_with_a_stale_if_match_returns_412(chief, ways, name) -> None:
     way, (_, first, second) = ways[name], CHANGES[name]
     read = chief.send("get", way)
     made = change(chief, way, first, read["ETag"])
@@ -67,19 +67,19 @@ def test_a_change_needs_the_current_etag(chief, ways, name) -> None:
 
 
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_mistake_is_told_before_what_has_changed_meanwhile(chief, ways, name) -> None:
+def test_invalid_body_returns_400_even_with_a_stale_if_match(chief, ways, name) -> None:
     answer = change(chief, ways[name], {"no_such_field": 1}, '"other"')
     assert answer.status_code == 400, answer.content
     assert "no_such_field" in answer.content.decode()
 
 
-def test_a_missing_resource_is_404_with_any_if_match(chief, ways) -> None:
+def test_missing_resource_returns_404_with_if_match_any(chief, ways) -> None:
     eve = a_program(an_account("eve"))
     assert change(eve, ways["change_batch"], {"meta": {}}, "*").status_code == 404
     assert change(chief, "/queues/none", {"order": "fifo"}, "*").status_code == 404
 
 
-def test_an_account_without_the_right_is_refused_with_a_current_etag(ways) -> None:
+def test_account_without_permission_gets_403_even_with_the_current_etag(ways) -> None:
     eve = a_program(an_account("eve"))
     read = eve.send("get", ways["change_app"])
     assert change(eve, ways["change_app"], {"beta": True}, read["ETag"]).status_code == 403
@@ -108,7 +108,7 @@ def test_one_of_two_concurrent_changes_succeeds(chief, ways) -> None:
     assert chief.send("get", way)["ETag"] == made["ETag"]
 
 
-def test_every_change_of_what_has_an_etag_can_be_guarded(schema) -> None:
+def test_every_patch_operation_supports_if_match(schema) -> None:
     guarded = {
         operation["operationId"]
         for name, operation in operations(schema)

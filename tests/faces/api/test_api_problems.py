@@ -28,7 +28,7 @@ NONSENSE = ([], {"no_such_field": 1}, {}, {"name": 7, "app": [], "version": {}, 
         ("a: x. Hint: y. Hint: z.", "a: x.", "y. z."),
     ],
 )
-def test_every_hint_is_parted_from_what_happened(said, detail, hint) -> None:
+def test_hint_is_split_from_the_detail_of_a_problem(said, detail, hint) -> None:
     wanted = {"detail": detail} | ({"hint": hint} if hint else {})
     assert split_hint(said) == wanted
     body = problem(422, "full", said, errors=[{"pointer": "/a", "detail": said}])
@@ -36,7 +36,7 @@ def test_every_hint_is_parted_from_what_happened(said, detail, hint) -> None:
     assert body["errors"] == [{"pointer": "/a"} | wanted]
 
 
-def test_each_fault_of_an_app_has_its_own_hint(db) -> None:
+def test_each_error_of_an_invalid_app_has_its_own_hint(db) -> None:
     an_app_version(an_app("primes"))
     chief = a_program(an_account(is_superuser=True), *ALL_SCOPES)
     answer = chief.send("patch", "/apps/primes", {"kind": "script"})
@@ -55,7 +55,7 @@ def test_each_fault_of_an_app_has_its_own_hint(db) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_refusal_of_any_operation_says_hint_twice(schema) -> None:
+def test_no_error_response_repeats_the_word_hint_in_its_text(schema) -> None:
     owned = everything("adasown", is_superuser=True)
     chief = a_program(owned.account, *ALL_SCOPES)
     refusals = 0

@@ -75,7 +75,7 @@ def unpacked(version: AppVersion) -> dict[str, tuple[bytes, int]]:
         }
 
 
-def test_a_script_becomes_a_signed_version_for_every_unix(staff) -> None:
+def test_script_is_published_as_a_signed_version_for_every_unix_platform(staff) -> None:
     an_app()
     answer = send(staff, ("run.sh", RUN))
     assert answer.status_code == 201, answer.content
@@ -106,7 +106,7 @@ def test_a_script_becomes_a_signed_version_for_every_unix(staff) -> None:
         ("p.zip", "zip"),
     ],
 )
-def test_archives_of_every_format_become_the_same_one(staff, name, kind) -> None:
+def test_same_files_in_any_archive_format_are_the_same_version(staff, name, kind) -> None:
     an_app()
     files = {"run.sh": RUN, "lib/table": b"17\n", "lib/tool": b"#!/bin/sh\n"}
     assert send(staff, ("plain.tar.gz", packed(files))).status_code == 201
@@ -117,7 +117,7 @@ def test_archives_of_every_format_become_the_same_one(staff, name, kind) -> None
     assert found["lib/table"] == (b"17\n", 0o644)
 
 
-def test_other_files_under_a_known_number_are_refused_with_one_that_is_free(staff) -> None:
+def test_other_files_for_an_existing_version_are_refused_with_a_free_number(staff) -> None:
     an_app()
     assert send(staff, ("run.sh", RUN)).status_code == 201
     assert send(staff, ("run.sh", RUN), version="1.05").status_code == 201
@@ -127,7 +127,7 @@ def test_other_files_under_a_known_number_are_refused_with_one_that_is_free(staf
     assert AppVersion.objects.count() == 2 * len(UNIX_PLATFORMS)
 
 
-def test_a_further_platform_is_added_and_all_or_none_are(staff) -> None:
+def test_version_is_added_for_all_given_platforms_or_for_none(staff) -> None:
     an_app()
     assert send(staff, ("run.sh", RUN), platforms=[LINUX]).status_code == 201
     answer = send(staff, ("run.sh", RUN), platforms=[LINUX, "riscv64-unknown-linux-gnu"])
@@ -139,7 +139,7 @@ def test_a_further_platform_is_added_and_all_or_none_are(staff) -> None:
 
 
 @pytest.mark.usefixtures("command_apps")
-def test_a_command_has_no_files_but_the_launcher(staff) -> None:
+def test_command_app_version_contains_only_the_launcher(staff) -> None:
     an_app("command")
     answer = send(staff, platforms=[LINUX])
     assert answer.status_code == 201, answer.content
@@ -150,7 +150,7 @@ def test_a_command_has_no_files_but_the_launcher(staff) -> None:
     assert "whose versions have no files" in answer.json()["detail"]
 
 
-def test_a_plan_class_that_is_not_defined_is_refused(staff) -> None:
+def test_undefined_plan_class_is_refused(staff) -> None:
     an_app()
     answer = send(staff, ("run.sh", RUN), platforms=[LINUX], plan_class="mt")
     assert answer.status_code == 422, answer.content
@@ -162,7 +162,7 @@ def test_a_plan_class_that_is_not_defined_is_refused(staff) -> None:
     assert answer.status_code == 201, answer.content
 
 
-def test_a_container_is_its_image_by_digest_for_hosts_with_an_engine(staff) -> None:
+def test_container_version_uses_the_image_digest_and_the_docker_plan_class(staff) -> None:
     an_app("container")
     answer = send(staff, image=IMAGE, platforms=[LINUX])
     assert answer.status_code == 201, answer.content
@@ -188,7 +188,7 @@ def test_a_container_is_its_image_by_digest_for_hosts_with_an_engine(staff) -> N
         (None, "No image is named"),
     ],
 )
-def test_an_image_that_may_change_is_refused(staff, image, words) -> None:
+def test_missing_tagged_or_malformed_image_is_refused(staff, image, words) -> None:
     an_app("container")
     answer = send(staff, **({} if image is None else {"image": image}))
     assert answer.status_code == 422
@@ -196,7 +196,7 @@ def test_an_image_that_may_change_is_refused(staff, image, words) -> None:
     assert answer.json()["hint"]
 
 
-def test_a_native_program_and_several_files(staff) -> None:
+def test_native_app_accepts_several_files_and_requires_a_platform(staff) -> None:
     an_app("native")
     answer = send(staff, ("wave", b"\x7fELF..."), platforms=[LINUX])
     assert answer.status_code == 201, answer.content
@@ -220,7 +220,7 @@ LINKS = [
 
 
 @pytest.mark.parametrize(("kind", "target"), LINKS)
-def test_links_out_of_an_archive_and_devices_are_refused(staff, kind, target) -> None:
+def test_archive_with_devices_or_links_to_outside_is_refused(staff, kind, target) -> None:
     an_app()
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
@@ -235,7 +235,7 @@ def test_links_out_of_an_archive_and_devices_are_refused(staff, kind, target) ->
     assert answer.json()["detail"] == "link in p.tar is a link or a device."
 
 
-def test_links_within_an_archive_become_copies(staff) -> None:
+def test_links_inside_an_archive_are_replaced_by_copies(staff) -> None:
     an_app()
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
@@ -271,7 +271,7 @@ def test_links_within_an_archive_become_copies(staff) -> None:
         "a//b",
     ],
 )
-def test_members_that_leave_their_folder_are_refused(staff, name, kind) -> None:
+def test_archive_member_outside_its_folder_is_refused(staff, name, kind) -> None:
     an_app()
     answer = send(staff, ("p", packed({"run.sh": RUN, name: b"1"}, kind)))
     assert answer.status_code == 422
@@ -291,7 +291,7 @@ def test_members_that_leave_their_folder_are_refused(staff, name, kind) -> None:
         ({"run.sh": b"#!/bin/sh\r\nls\r\n"}, "has Windows line ends", "Unix line ends"),
     ],
 )
-def test_an_archive_that_nobody_could_run_is_refused(staff, files, words, hint) -> None:
+def test_archive_without_a_runnable_run_sh_at_its_top_is_refused(staff, files, words, hint) -> None:
     an_app()
     answer = send(staff, ("p.tar.gz", packed(files)))
     assert answer.status_code == 422
@@ -308,14 +308,16 @@ def test_an_archive_that_nobody_could_run_is_refused(staff, files, words, hint) 
     ],
     ids=["a table", "half an archive", "another content"],
 )
-def test_a_file_that_is_no_archive_is_refused(staff, name, content, words) -> None:
+def test_file_that_is_not_a_script_or_an_intact_archive_is_refused(
+    staff, name, content, words
+) -> None:
     an_app()
     answer = send(staff, (name, content))
     assert answer.status_code == 422, answer.content
     assert words in answer.json()["detail"]
 
 
-def test_a_form_that_is_not_right_is_refused(staff) -> None:
+def test_invalid_publishing_form_is_refused(staff) -> None:
     an_app()
     assert send(staff, ("run.sh", RUN), version="one").status_code == 422
     assert send(staff, ("run.sh", RUN), version="0").status_code == 422
@@ -345,7 +347,7 @@ def test_only_managers_of_an_app_can_publish_for_it() -> None:
     assert send(Client(), ("run.sh", RUN)).status_code == 401
 
 
-def test_publishing_for_six_platforms_takes_a_bounded_number_of_statements(
+def test_publishing_for_six_platforms_takes_at_most_85_statements(
     staff, django_assert_max_num_queries
 ) -> None:
     an_app()

@@ -53,7 +53,9 @@ def wait_until_two_wait(sent) -> None:
     pytest.fail("no two wait")
 
 
-def test_a_fetch_holds_no_transaction_and_no_key(chief, site: Site, monkeypatch) -> None:
+def test_source_download_holds_no_transaction_and_no_idempotency_key(
+    chief, site: Site, monkeypatch
+) -> None:
     allow(monkeypatch)
     an_app()
     asked, go_on = Event(), Event()
@@ -83,7 +85,7 @@ def test_a_fetch_holds_no_transaction_and_no_key(chief, site: Site, monkeypatch)
     assert site.asked == ["/run.sh"], "a repeat fetches nothing"
 
 
-def test_one_of_two_concurrent_requests_with_a_key_publishes(chief) -> None:
+def test_only_one_of_two_concurrent_requests_with_the_same_key_publishes(chief) -> None:
     an_app()
     files = ("p.tar.gz", packed({"run.sh": RUN}))
     with ThreadPoolExecutor(2) as threads:
@@ -106,7 +108,7 @@ def test_one_of_two_concurrent_requests_with_a_key_publishes(chief) -> None:
     assert not File.objects.exclude(doomed_at=None).exists()
 
 
-def test_a_key_of_another_program_is_refused_and_leaves_nothing(chief) -> None:
+def test_reused_or_invalid_idempotency_key_is_refused_and_stores_no_files(chief) -> None:
     an_app()
     assert send_with_key(chief, ("run.sh", RUN)).status_code == 201
     answer = send_with_key(chief, ("run.sh", RUN + b"#"))
@@ -116,7 +118,7 @@ def test_a_key_of_another_program_is_refused_and_leaves_nothing(chief) -> None:
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_idempotency_key")
 
 
-def test_a_refusal_releases_its_key_and_files(chief) -> None:
+def test_refused_publishing_releases_its_idempotency_key_and_files(chief) -> None:
     an_app()
     assert send_with_key(chief, ("run.sh", RUN)).status_code == 201
     for key in ("", "other"):

@@ -74,7 +74,7 @@ def phases() -> list[str]:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize("place", [pytest.param("nowhere", marks=pytest.mark.lengthy), "somewhere"])
-def test_every_answer_is_as_the_schema_says(place):
+def test_every_response_to_generated_requests_conforms_to_the_schema(place):
     owned = everything("adasown", is_superuser=True)
     token = a_token(owned.account, *ALL_SCOPES)
     there = {

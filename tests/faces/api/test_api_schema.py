@@ -26,7 +26,7 @@ def operations(schema):
 
 
 @pytest.mark.parametrize("page", ["docs", "redoc"])
-def test_a_page_loads_nothing_from_elsewhere(client, page):
+def test_documentation_pages_load_only_local_resources(client, page):
     answer = client.get(f"/api/v1/{page}")
     assert answer.status_code == 200
     assert not re.findall(r"https?://", answer.content.decode())
@@ -35,11 +35,11 @@ def test_a_page_loads_nothing_from_elsewhere(client, page):
         assert finders.find(source.removeprefix("/static/")), source
 
 
-def test_the_schema_is_served_as_it_stands_in_the_docs(client, schema):
+def test_served_schema_equals_the_schema_in_the_docs(client, schema):
     assert yaml.safe_load(client.get("/api/v1/schema").content) == schema, "Hint: make docs"
 
 
-def test_every_operation_has_words_a_name_and_a_tag_that_is_explained(schema):
+def test_every_operation_has_a_description_an_id_and_documented_tags(schema):
     tags = {tag["name"] for tag in schema["tags"]}
     for name, operation in operations(schema):
         assert operation.get("summary"), name
@@ -48,14 +48,14 @@ def test_every_operation_has_words_a_name_and_a_tag_that_is_explained(schema):
         assert set(operation["tags"]) <= tags, name
 
 
-def test_every_refusal_is_a_problem(schema):
+def test_every_error_response_in_the_schema_is_problem_json(schema):
     for name, operation in operations(schema):
         for status, answer in operation["responses"].items():
             if status >= "4":
                 assert list(answer["content"]) == ["application/problem+json"], (name, status)
 
 
-def test_every_operation_says_who_is_let_in(schema):
+def test_every_operation_that_requires_a_token_documents_401(schema):
     for name, operation in operations(schema):
         asks = operation.get("security")
         assert ("401" in operation["responses"]) == bool(asks), name

@@ -105,7 +105,7 @@ def allow(monkeypatch: pytest.MonkeyPatch, **options: object) -> None:
     monkeypatch.setattr(settings, "PROJECT", replace(settings.PROJECT, **options))  # type: ignore[arg-type]
 
 
-def test_a_program_is_fetched_once_from_its_address(staff, site, monkeypatch) -> None:
+def test_source_url_is_downloaded_only_once_per_version(staff, site, monkeypatch) -> None:
     allow(monkeypatch)
     app = an_app()
     url = site.put("/p-v1.zip", packed({"run.sh": RUN}, "zip"))
@@ -123,7 +123,9 @@ def test_a_program_is_fetched_once_from_its_address(staff, site, monkeypatch) ->
     assert len(site.asked) == 2
 
 
-def test_redirects_are_followed_as_far_as_makes_sense(staff, site, monkeypatch) -> None:
+def test_at_most_five_redirects_are_followed_and_only_to_http_urls(
+    staff, site, monkeypatch
+) -> None:
     allow(monkeypatch)
     an_app()
     site.put("/run.sh", RUN)
@@ -157,7 +159,9 @@ def slow_to_greet() -> Iterator[int]:
         greeting.join()
 
 
-def test_a_failed_fetch_is_reported(staff, site, slow_to_greet, monkeypatch) -> None:
+def test_failed_download_of_a_source_returns_422_with_the_reason(
+    staff, site, slow_to_greet, monkeypatch
+) -> None:
     allow(monkeypatch, import_limit=timedelta(seconds=0.2))
     monkeypatch.setattr("scheduler.storage.MAX_PACKAGE_BYTES", 1000)
     an_app()
@@ -182,7 +186,7 @@ def test_a_failed_fetch_is_reported(staff, site, slow_to_greet, monkeypatch) -> 
     assert "give only one of them" in answer.json()["hint"]
 
 
-def test_one_program_is_fetched_at_a_time(staff, site, monkeypatch) -> None:
+def test_second_concurrent_source_download_returns_503(staff, site, monkeypatch) -> None:
     allow(monkeypatch)
     an_app()
     with fetching._one_at_a_time():
@@ -207,7 +211,7 @@ def test_one_program_is_fetched_at_a_time(staff, site, monkeypatch) -> None:
         pytest.param("rsync://127.0.0.1:{port}/m/run.sh", marks=pytest.mark.needs("rsync")),
     ],
 )
-def test_nothing_of_the_servers_own_network_is_fetched(staff, site, monkeypatch, url) -> None:
+def test_source_url_in_the_servers_own_network_is_refused(staff, site, monkeypatch, url) -> None:
     really = socket.getaddrinfo
 
     def resolve(host, *more, **how):
@@ -224,7 +228,7 @@ def test_nothing_of_the_servers_own_network_is_fetched(staff, site, monkeypatch,
     assert site.asked == []
 
 
-def test_a_redirect_into_the_servers_own_network_is_not_followed(staff, site, monkeypatch) -> None:
+def test_redirect_into_the_servers_own_network_is_refused(staff, site, monkeypatch) -> None:
     allow(monkeypatch, import_private=False, import_hosts=("outside.example.org",))
     really = socket.getaddrinfo
     monkeypatch.setattr(
@@ -242,7 +246,7 @@ def test_a_redirect_into_the_servers_own_network_is_not_followed(staff, site, mo
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://a.org/x", "rsync:/etc/passwd"])
-def test_other_kinds_of_addresses_are_refused(staff, url) -> None:
+def test_source_url_with_an_unsupported_scheme_is_refused(staff, url) -> None:
     an_app()
     answer = send(staff, source_url=url)
     assert (answer.status_code, answer.json()["code"]) == (422, "bad_source")
@@ -275,7 +279,7 @@ def rsync_server(tmp_path) -> Iterator[str]:
 
 
 @pytest.mark.needs("rsync")
-def test_a_program_is_fetched_from_an_rsync_server(
+def test_source_can_be_downloaded_from_an_rsync_server(
     staff, rsync_server, tmp_path: Path, monkeypatch
 ) -> None:
     allow(monkeypatch)

@@ -70,7 +70,7 @@ def faults_of(judge) -> list[str]:
     return found
 
 
-def test_rows_of_another_account_are_not_found(ada, bob):
+def test_operations_on_rows_of_another_account_return_404(ada, bob):
     program = bob.program()
 
     def judge(operation: Operation) -> None:
@@ -107,7 +107,7 @@ def test_no_filter_shows_rows_of_another_account(ada, bob):
     assert faults_of(judge) == []
 
 
-def test_the_owner_has_access(ada):
+def test_owner_has_access_to_their_own_rows(ada):
     """The refusals above are not caused by invalid requests."""
     program = ada.program()
 
@@ -124,7 +124,7 @@ def test_the_owner_has_access(ada):
     assert faults_of(judge) == []
 
 
-def test_without_a_token_access_is_refused(ada):
+def test_protected_operations_return_401_without_a_token(ada):
     def judge(operation: Operation) -> None:
         answer = operation.call(Program(), ada)
         text = said(answer)
@@ -137,7 +137,7 @@ def test_without_a_token_access_is_refused(ada):
     assert faults_of(judge) == []
 
 
-def test_a_token_without_the_scope_is_of_no_use(ada):
+def test_token_without_the_required_scope_returns_403(ada):
     Account.objects.filter(pk=ada.account.pk).update(is_superuser=True)
     ada.account.refresh_from_db()
 

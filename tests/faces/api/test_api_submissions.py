@@ -89,7 +89,7 @@ def rows():
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
 class TestWhatIsMade:
-    def test_a_document_is_submitted_into_a_batch_that_is_made(self, app, ada, post):
+    def test_json_document_creates_a_batch_with_its_workunits(self, app, ada, post):
         answer = post(
             {
                 "app": "sieve",
@@ -114,25 +114,25 @@ class TestWhatIsMade:
         assert batch.workunits_submitted == 2
         assert set(Workunit.objects.values_list("outputs_kept", "batch")) == {(True, batch.pk)}
 
-    def test_a_batch_named_by_its_id_shows_how_many_workunits_it_had(self, post):
+    def test_submission_to_a_batch_id_returns_the_previous_number_of_workunits(self, post):
         first = post({"app": "sieve", "workunits": [OUT, OUT]}).json()["batch"]
         again = post({"app": "sieve", "batch": first["id"], "workunits": [OUT]}).json()
         assert again["batch"] == {**first, "workunits_before": 2}
         # The batch was found by its id.
         assert again["warnings"] == []
 
-    def test_lines_make_the_same(self, post):
+    def test_ndjson_lines_create_workunits(self, post):
         lines = [{"app": "sieve", "batch": "b", "defaults": OUT}, {"name": "a"}, {"name": "b"}]
         answer = post(lines, LINES)
         assert answer.status_code == 201, answer.content
         assert [name for name, *_ in rows()] == ["a", "b"]
 
-    def test_packed_lines_make_the_same(self, post):
+    def test_gzipped_ndjson_lines_create_workunits(self, post):
         body = b'{"app": "sieve", "defaults": {"outputs": ["out"]}}\n{"name": "a"}\n{"name": "b"}'
         answer = post(gzip.compress(body), LINES, **{"Content-Encoding": "gzip"})
         assert answer.json()["count"] == 2
 
-    def test_contents_are_sent_as_text_base64_or_digest(self, post):
+    def test_input_files_can_be_given_as_text_base64_or_digest(self, post):
         digest = hashlib.sha256(b"known").hexdigest()
         first = [
             {"app": "sieve", "defaults": OUT},
@@ -171,7 +171,7 @@ class TestWhatIsMade:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
 class TestWhatIsRefused:
-    def test_all_faults_are_reported_with_lines_and_nothing_is_stored(self, post):
+    def test_all_errors_are_reported_with_line_numbers_and_nothing_is_stored(self, post):
         lines = [
             {"app": "sieve", "defaults": OUT},
             {"input_files": [{"open_name": "in", "content": "x"}]},
@@ -212,14 +212,14 @@ class TestWhatIsRefused:
             ),
         ],
     )
-    def test_the_head_of_a_stream_is_checked_before_workunits(self, post, head, pointer):
+    def test_invalid_first_line_of_a_stream_returns_422(self, post, head, pointer):
         answer = post([head, {}], LINES)
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["pointer"] == pointer
         assert answer.json()["hint"]
 
     @pytest.mark.parametrize("name", ["delay_bound", "delay_bound_second", "deadline"])
-    def test_the_time_to_report_has_one_name(self, post, name):
+    def test_wrong_name_of_the_delay_bound_is_refused_with_the_right_name(self, post, name):
         answer = post([{"app": "sieve"}, {name: 3600}], LINES)
         assert answer.status_code == 422
         [error] = answer.json()["errors"]
@@ -242,13 +242,13 @@ class TestWhatIsRefused:
             (b'{"app": "sieve"}\n{"count": 1}\n{}\n', LINES, 400, "cut_short"),
         ],
     )
-    def test_a_body_that_is_none_is_refused(self, post, body, kind, status, code):
+    def test_invalid_submission_body_is_refused(self, post, body, kind, status, code):
         answer = post(body, kind)
         assert (answer.status_code, answer.json()["code"]) == (status, code), answer.content
         assert "hint" in answer.json() or answer.json()["errors"]
         assert not Workunit.objects.exists()
 
-    def test_duplicate_and_existing_names_are_reported(self, app, post):
+    def test_duplicate_and_existing_workunit_names_are_refused(self, app, post):
         a_workunit(app, name="old")
         twice = post([{"app": "sieve", "defaults": OUT}, {"name": "x"}, {"name": "x"}], LINES)
         assert (twice.status_code, twice.json()["errors"][0]["line"]) == (422, 3)
@@ -265,7 +265,7 @@ class TestWhatIsRefused:
         assert (error["line"], error["pointer"]) == (3, "/input_files/0")
         assert "0" * 64 in error["detail"]
 
-    def test_a_stream_that_is_cut_short_makes_nothing(self, ada, post, client):
+    def test_truncated_stream_is_refused_and_creates_no_workunits(self, ada, post, client):
         body = b'{"app": "sieve", "defaults": {"outputs": ["out"]}}\n{"name": "a"}\n'
         headers = {
             "Authorization": f"Bearer {token_of(ada)}",
@@ -287,24 +287,24 @@ class TestWhatIsRefused:
         assert not Workunit.objects.exists()
         assert in_chunks(whole).status_code == 201
 
-    def test_a_hundred_faults_are_reported_and_all_are_counted(self, post):
+    def test_first_hundred_errors_are_listed_and_all_are_counted(self, post):
         answer = post([{"app": "sieve", "defaults": OUT}, *[{"min_quorum": 0}] * 1500], LINES)
         assert len(answer.json()["errors"]) == 100
         assert "faults in 1500 workunits" in answer.json()["detail"]
 
-    def test_a_line_that_is_too_long_is_refused(self, post, monkeypatch):
+    def test_too_long_line_returns_413(self, post, monkeypatch):
         monkeypatch.setattr("scheduler.api.endpoints.submissions.MAX_LINE_BYTES", 100)
         answer = post([{"app": "sieve"}, {"command_line": "x" * 200}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (413, "line_too_long")
 
-    def test_a_body_that_is_too_long_is_refused(self, post, monkeypatch):
+    def test_too_long_body_returns_413(self, post, monkeypatch):
         monkeypatch.setattr("scheduler.api.endpoints.submissions.MAX_STREAM_BYTES", 100)
         packed = gzip.compress(b" " * 10_000)
         for body, headers in ((b" " * 200, {}), (packed, {"Content-Encoding": "gzip"})):
             answer = post(body, LINES, **headers)
             assert (answer.status_code, answer.json()["code"]) == (413, "too_long")
 
-    def test_on_a_full_disk_requests_are_deferred_and_nothing_is_stored(self, post, monkeypatch):
+    def test_full_disk_returns_503_with_retry_after_and_nothing_is_stored(self, post, monkeypatch):
         def write(_spool, _line):
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -344,7 +344,7 @@ class TestWhatIsRefused:
         )
         assert post([{"app": "sieve"}, OUT], LINES).json()["code"] == "busy"
 
-    def test_a_submission_without_a_free_slot_gets_a_retry_time(self, post, monkeypatch):
+    def test_submission_without_a_free_slot_returns_503_with_retry_after(self, post, monkeypatch):
         monkeypatch.setattr("scheduler.api.endpoints.submissions.SLOT_TIMEOUT_SECONDS", 0.0)
         monkeypatch.setattr("scheduler.api.endpoints.submissions._slots", threading.Semaphore(0))
         answer = post([{"app": "sieve"}, {}], LINES)
@@ -366,7 +366,7 @@ class TestRightsAndQuotas:
         answer = poster(client, token_of(bob))([{"app": "sieve"}, {}], LINES)
         assert (answer.status_code, answer.json()["code"]) == (403, "not_allowed")
 
-    def test_a_missing_right_is_refused_with_a_contact(self, client, app, bob):
+    def test_account_without_permission_for_the_app_is_refused_with_a_hint(self, client, app, bob):
         post = poster(client, token_of(bob))
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 403
         submitter = Submitter.objects.create(account=bob, created_at=NOON)
@@ -377,7 +377,7 @@ class TestRightsAndQuotas:
         SubmitterApp.objects.create(submitter=submitter, app=app)
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 201
 
-    def test_more_unfinished_workunits_than_one_may_have_are_refused(self, client, bob):
+    def test_submission_above_the_quota_of_unfinished_workunits_is_refused(self, client, bob):
         Submitter.objects.create(
             account=bob, all_apps=True, max_unfinished_workunits=3, created_at=NOON
         )
@@ -385,10 +385,15 @@ class TestRightsAndQuotas:
         assert post({"app": "sieve", "workunits": [OUT] * 2}).status_code == 201
         answer = post({"app": "sieve", "workunits": [OUT] * 2})
         assert (answer.status_code, answer.json()["code"]) == (403, "quota_exceeded")
-        assert "has 2 unfinished workunits and may have 3" in answer.json()["detail"]
+        assert (
+            "has 2 unfinished workunits; 2 more would exceed the limit of 3"
+            in answer.json()["detail"]
+        )
         assert post({"app": "sieve", "workunits": [OUT]}).status_code == 201
 
-    def test_bytes_above_the_limit_are_refused_and_released(self, client, bob):
+    def test_submission_above_the_byte_quota_is_refused_and_its_holds_are_deleted(
+        self, client, bob
+    ):
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=5, created_at=NOON)
         post = poster(client, token_of(bob))
         big = {**OUT, "input_files": [{"open_name": "in", "content": "123456"}]}
@@ -397,7 +402,9 @@ class TestRightsAndQuotas:
         fits = {**OUT, "input_files": [{"open_name": "in", "content": "12345"}]}
         assert post({"app": "sieve", "workunits": [fits]}).status_code == 201
 
-    def test_stored_bytes_are_summed_once_per_submission(self, client, bob, monkeypatch):
+    def test_stored_bytes_are_summed_twice_per_submission_for_any_number_of_files(
+        self, client, bob, monkeypatch
+    ):
         monkeypatch.setattr(bulk, "_CHUNK", 1)
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=20, created_at=NOON)
         post = poster(client, token_of(bob))
@@ -413,7 +420,7 @@ class TestRightsAndQuotas:
         # At the beginning, and after all is written.
         assert added_up("ab") == added_up("abcdefghijabcdefghij") == 2
 
-    def test_the_chunk_that_is_too_much_is_refused_and_all_is_let_go(
+    def test_chunk_above_the_byte_quota_refuses_the_submission_and_deletes_all_holds(
         self, client, bob, monkeypatch
     ):
         monkeypatch.setattr(bulk, "_CHUNK", 1)
@@ -425,11 +432,11 @@ class TestRightsAndQuotas:
         ]
         answer = post({"app": "sieve", "workunits": works})
         assert answer.json()["code"] == "quota_exceeded"
-        assert "would have 6 bytes of files kept, and may have 5" in answer.json()["detail"]
+        assert "would keep 6 bytes of files, and the limit is 5" in answer.json()["detail"]
         assert not FileHold.objects.exists()
         assert post({"app": "sieve", "workunits": works[:4]}).status_code == 201
 
-    def test_outputs_count_in_the_limit_until_they_are_retired(self, client, app, bob):
+    def test_outputs_count_in_the_byte_quota_until_their_batch_is_retired(self, client, app, bob):
         Submitter.objects.create(account=bob, all_apps=True, max_kept_bytes=9, created_at=NOON)
         scientist, post = Scientist(bob), poster(client, token_of(bob))
         batch = a_batch("full", bob, app=app, state=Batch.State.COMPLETE)
@@ -447,7 +454,7 @@ class TestRightsAndQuotas:
         assert post({"app": "sieve", "workunits": [inputs]}).status_code == 201
         assert scientist.get("me").json()["quota"]["kept_bytes"] == 1
 
-    def test_others_batches_are_not_there(self, client, bob, post):
+    def test_submission_to_a_batch_of_another_account_is_refused(self, client, bob, post):
         made = post({"app": "sieve", "batch": "mine", "workunits": [OUT]}).json()["batch"]
         Submitter.objects.create(account=bob, all_apps=True, created_at=NOON)
         answer = poster(client, token_of(bob))(
@@ -463,7 +470,7 @@ class TestRightsAndQuotas:
 class TestOneKeySaidTwice:
     BODY = {"app": "sieve", "workunits": [{"outputs": ["out"], "name": "once"}]}
 
-    def test_a_repeat_creates_nothing_and_gets_the_same_reply(self, post):
+    def test_repeated_request_creates_nothing_and_returns_the_same_reply(self, post):
         first = post(self.BODY, **{"Idempotency-Key": "k"})
         again = post(self.BODY, **{"Idempotency-Key": "k"})
         assert (first.status_code, again.status_code) == (201, 201)
@@ -471,14 +478,16 @@ class TestOneKeySaidTwice:
         assert again["Idempotent-Replay"] == "true"
         assert Workunit.objects.count() == Batch.objects.count() == 1
 
-    def test_a_repeat_gets_the_same_reply_after_the_app_was_deprecated(self, app, post):
+    def test_repeated_request_returns_the_same_reply_after_the_app_was_deprecated(self, app, post):
         first = post(self.BODY, **{"Idempotency-Key": "k"})
         app.deprecated = True
         app.save()
         again = post(self.BODY, **{"Idempotency-Key": "k"})
         assert again.json() == first.json()
 
-    def test_a_repeat_gets_the_same_reply_after_its_times_have_passed(self, post, monkeypatch):
+    def test_repeated_request_returns_the_same_reply_after_its_expiry_time_has_passed(
+        self, post, monkeypatch
+    ):
         body = {**self.BODY, "batch": {"expire_at": "2126-01-01T00:00:00Z"}}
         first = post(body, **{"Idempotency-Key": "k"})
         past_it = datetime(2127, 1, 1, tzinfo=UTC)
@@ -486,7 +495,7 @@ class TestOneKeySaidTwice:
         assert post(body).json()["code"] == "invalid"
         assert post(body, **{"Idempotency-Key": "k"}).json() == first.json()
 
-    def test_a_repeat_is_not_parsed_and_takes_no_slot(self, post, monkeypatch):
+    def test_repeated_request_is_not_parsed_and_takes_no_slot(self, post, monkeypatch):
         read, parsed = orjson.loads, []
         monkeypatch.setattr("orjson.loads", lambda text: parsed.append(text) or read(text))
         body = [{"app": "sieve"}, *[OUT] * 3000]
@@ -500,19 +509,19 @@ class TestOneKeySaidTwice:
         other = post([*body, OUT], LINES, **{"Idempotency-Key": "k"})
         assert (other.json()["code"], parsed) == ("idempotency_key_reused", [])
 
-    def test_another_body_with_the_key_is_refused(self, post):
+    def test_idempotency_key_with_another_body_returns_422(self, post):
         post(self.BODY, **{"Idempotency-Key": "k"})
         other = post({"app": "sieve", "workunits": [OUT]}, **{"Idempotency-Key": "k"})
         assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
 
-    def test_a_refused_submission_may_be_sent_again_mended(self, post):
+    def test_refused_submission_does_not_use_up_its_idempotency_key(self, post):
         assert (
             post({"app": "sieve", "workunits": []}, **{"Idempotency-Key": "k"}).status_code == 422
         )
         assert not IdempotencyKey.objects.exists()
         assert post(self.BODY, **{"Idempotency-Key": "k"}).status_code == 201
 
-    def test_a_stream_packed_or_not_is_the_same_request(self, post):
+    def test_gzipped_stream_is_the_same_request_as_the_plain_stream(self, post):
         body = b'{"app": "sieve"}\n{"outputs": ["out"]}\n'
         first = post(body, LINES, **{"Idempotency-Key": "k"})
         again = post(
@@ -525,7 +534,7 @@ class TestOneKeySaidTwice:
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
 class TestOneBatchAfterAnother:
-    def test_workunits_wait_for_a_batch_that_is_not_over(self, post):
+    def test_workunits_wait_for_an_unfinished_preceding_batch(self, post):
         first = post({"app": "sieve", "workunits": [OUT]}).json()["batch"]["id"]
         after = {"name": "second", "after": first, "priority": 7, "meta": {"k": 1}}
         assert post({"app": "sieve", "batch": after, "workunits": [OUT]}).status_code == 201
@@ -536,13 +545,13 @@ class TestOneBatchAfterAnother:
         )
         assert (waiting.priority, waiting.batch.meta) == (7, {"k": 1})
 
-    def test_they_do_not_wait_for_one_that_is_complete(self, post):
+    def test_workunits_do_not_wait_for_a_complete_preceding_batch(self, post):
         first = post({"app": "sieve", "workunits": [OUT]}).json()["batch"]["id"]
         Batch.objects.update(state=Batch.State.COMPLETE)
         post({"app": "sieve", "batch": {"after": first}, "workunits": [OUT]})
         assert set(Workunit.objects.values_list("pending_dependency_count", flat=True)) == {0}
 
-    def test_a_batch_that_failed_is_followed_only_on_demand(self, post):
+    def test_batch_can_follow_an_aborted_batch_only_with_after_any(self, post):
         first = post({"app": "sieve", "workunits": [OUT]}).json()["batch"]["id"]
         Batch.objects.update(state=Batch.State.ABORTED)
         refused = post({"app": "sieve", "batch": {"after": first}, "workunits": [OUT]})
@@ -551,7 +560,7 @@ class TestOneBatchAfterAnother:
         wanted = {"after": first, "after_any": True}
         assert post({"app": "sieve", "batch": wanted, "workunits": [OUT]}).status_code == 201
 
-    def test_settings_of_a_batch_that_is_there_are_not_changed(self, post):
+    def test_submission_with_other_settings_for_an_existing_batch_is_refused(self, post):
         post({"app": "sieve", "batch": {"name": "b", "priority": 1}, "workunits": [OUT]})
         answer = post({"app": "sieve", "batch": {"name": "b", "priority": 2}, "workunits": [OUT]})
         assert "its priority is 1, not 2" in answer.json()["detail"]
@@ -569,7 +578,7 @@ def warnings_of(post, **fields):
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
-def test_work_that_is_more_than_any_host_has_is_warned_of_with_numbers():
+def test_quorum_memory_or_disk_above_all_hosts_returns_warnings_with_numbers():
     ada = Scientist(is_superuser=True)
 
     def post(body):
@@ -585,7 +594,7 @@ def test_work_that_is_more_than_any_host_has_is_warned_of_with_numbers():
     assert warnings_of(post, min_quorum=1, rsc_memory_bound=16e9, rsc_disk_bound=1e12) == []
     seen = "the largest of the 2 computers that contacted the server in the last 30 days has"
     assert warnings_of(post, **large) == [
-        "A quorum of 1000 needs as many accounts; computers of 1 contacted the server in the last 30 days.",
+        "A quorum of 1000 needs 1000 accounts, but only computers of 1 contacted the server in the last 30 days.",
         f"rsc_memory_bound is 100000.0 GB; {seen} 16.0 GB.",
         f"rsc_disk_bound is 5000.0 GB; {seen} 1000.0 GB.",
     ]
@@ -597,12 +606,13 @@ def test_work_that_is_more_than_any_host_has_is_warned_of_with_numbers():
     )
     App.objects.update(one_result_per="host")
     (said,) = warnings_of(post, min_quorum=4)
-    assert said == "A quorum of 4 needs as many hosts; 3 contacted the server in the last 30 days."
+    sentence = "A quorum of 4 needs 4 hosts, but only 3 contacted the server in the last 30 days."
+    assert said == sentence
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("app")
-def test_inputs_larger_than_any_hosts_free_disk_are_warned_of_with_numbers():
+def test_inputs_larger_than_the_free_disk_of_all_hosts_return_a_warning():
     ada = Scientist(is_superuser=True)
 
     def post(body):

@@ -36,13 +36,13 @@ def make(client: Client, **body):
     return client.post("/api/v1/tokens", body, content_type="application/json")
 
 
-def test_the_index_says_where_everything_is(client):
+def test_index_returns_links_to_the_resources(client):
     said = client.get("/api/v1/").json()
     assert said["name"] == "Manyhands"
     assert said["links"]["tokens"] == "http://testserver/api/v1/tokens"
 
 
-def test_a_token_is_made_by_password_and_its_text_said_once(client, ada):
+def test_token_is_created_with_a_password_and_its_text_is_shown_only_once(client, ada):
     answer = make(client, email=EMAIL, password=PASSWORD, name="laptop", scopes=["read"])
     assert answer.status_code == 201, answer.content
     text = answer.json()["token"]
@@ -53,7 +53,7 @@ def test_a_token_is_made_by_password_and_its_text_said_once(client, ada):
     assert "token" not in listed[0]
 
 
-def test_a_wrong_password_and_an_unknown_address_are_told_apart_by_nobody(client, ada):
+def test_wrong_password_and_unknown_email_return_the_same_error(client, ada):
     wrong = make(client, email=EMAIL, password="no", name="x", scopes=["read"])
     unknown = make(client, email="bob@example.org", password="no", name="x", scopes=["read"])
     assert wrong.status_code == unknown.status_code == 401
@@ -79,13 +79,13 @@ def test_wrong_passwords_from_one_address_for_many_accounts_are_throttled(client
     assert "your network 127.0.0.0/24" in answer.json()["detail"]
 
 
-def test_right_passwords_are_not_counted(client, ada):
+def test_correct_passwords_are_not_throttled(client, ada):
     for _ in range(12):
         answer = make(client, email=EMAIL, password=PASSWORD, name="x", scopes=["read"])
         assert answer.status_code == 201
 
 
-def test_a_token_makes_no_token_above_itself(ada):
+def test_token_cannot_create_a_token_with_more_scopes(ada):
     client = bearer(a_token(ada, "read"))
     assert make(client, name="child", scopes=["read"]).status_code == 201
     answer = make(client, name="child", scopes=["read", "submit"])
@@ -93,7 +93,7 @@ def test_a_token_makes_no_token_above_itself(ada):
     assert answer.json()["code"] == "token_refused"
 
 
-def test_a_token_makes_no_token_that_outlives_it(ada):
+def test_token_cannot_create_a_token_that_expires_later(ada):
     soon = timezone.now() + timedelta(hours=1)
     client = bearer(a_token(ada, "read", expire_at=soon))
     heir = make(client, name="child", scopes=["read"]).json()
@@ -102,7 +102,7 @@ def test_a_token_makes_no_token_that_outlives_it(ada):
     assert answer.status_code == 403
 
 
-def test_administer_is_for_staff(ada):
+def test_only_staff_can_create_tokens_with_the_scope_administer(ada):
     refused = make(Client(), email=EMAIL, password=PASSWORD, name="x", scopes=["administer"])
     assert refused.status_code == 403
     Account.objects.filter(pk=ada.pk).update(is_superuser=True)
@@ -112,7 +112,7 @@ def test_administer_is_for_staff(ada):
     )
 
 
-def test_a_former_member_of_staff_cannot_use_the_scope_administer(ada):
+def test_former_staff_member_cannot_use_the_scope_administer(ada):
     Account.objects.filter(pk=ada.pk).update(is_superuser=True)
     ada.refresh_from_db()
     client = bearer(a_token(ada, "read", "administer"))
@@ -123,7 +123,7 @@ def test_a_former_member_of_staff_cannot_use_the_scope_administer(ada):
     assert client.post("/api/v1/queues", asked, "application/json").status_code == 403
 
 
-def test_a_revoked_token_is_no_good_any_more(ada):
+def test_revoked_token_returns_401(ada):
     client = bearer(a_token(ada))
     token = ApiToken.objects.get()
     assert client.delete(f"/api/v1/tokens/{token.pk}").status_code == 204
@@ -133,7 +133,7 @@ def test_a_revoked_token_is_no_good_any_more(ada):
     assert answer["Content-Type"] == "application/problem+json"
 
 
-def test_nobody_revokes_anothers_token(ada):
+def test_token_of_another_account_is_neither_listed_nor_revoked(ada):
     a_token(ada)
     token = ApiToken.objects.get()
     other = bearer(a_token(an_account()))
@@ -160,7 +160,7 @@ def test_nobody_revokes_anothers_token(ada):
         "Bearer mh_\x00",
     ],
 )
-def test_a_header_that_is_no_good_is_a_401_and_nothing_else(client, header, ada):
+def test_invalid_authorization_header_returns_401(client, header, ada):
     answer = client.get(
         "/api/v1/me", HTTP_AUTHORIZATION=header.encode("utf-8", "surrogateescape").decode("latin-1")
     )
@@ -168,13 +168,13 @@ def test_a_header_that_is_no_good_is_a_401_and_nothing_else(client, header, ada)
     assert answer.json()["hint"]
 
 
-def test_a_deactivated_accounts_token_is_no_good(ada):
+def test_token_of_a_deactivated_account_returns_401(ada):
     client = bearer(a_token(ada))
     Account.objects.filter(pk=ada.pk).update(is_active=False)
     assert client.get("/api/v1/me").status_code == 401
 
 
-def test_me_says_who_one_is_and_what_one_may(ada, django_assert_max_num_queries):
+def test_me_returns_the_account_scopes_permissions_and_quota(ada, django_assert_max_num_queries):
     client = bearer(a_token(ada))
     client.get("/api/v1/me")
     with django_assert_max_num_queries(6):
@@ -185,7 +185,7 @@ def test_me_says_who_one_is_and_what_one_may(ada, django_assert_max_num_queries)
     assert said["quota"]["max_unfinished_workunits"] is None
 
 
-def test_an_unknown_field_names_the_near_miss(client):
+def test_unknown_field_returns_400_and_suggests_a_similar_field(client):
     answer = make(client, emial=EMAIL, password="x", name="x", scopes=["read"])
     assert answer.status_code == 400
     assert answer.json()["errors"][0] == {
@@ -195,7 +195,7 @@ def test_an_unknown_field_names_the_near_miss(client):
     }
 
 
-def test_an_unknown_parameter_names_the_near_miss(ada):
+def test_unknown_parameter_returns_400_and_suggests_a_similar_parameter(ada):
     answer = bearer(a_token(ada)).get("/api/v1/tokens?limti=3")
     assert answer.status_code == 400
     assert answer.json()["errors"][0]["hint"] == "do you mean 'limit'?"
@@ -214,30 +214,30 @@ def test_an_unknown_parameter_names_the_near_miss(ada):
         (b"9" * 10_000, "not JSON"),
     ],
 )
-def test_a_body_that_cannot_be_kept_is_refused_with_its_reason(client, body, said):
+def test_invalid_json_body_returns_400_with_the_reason(client, body, said):
     answer = client.post("/api/v1/tokens", body, content_type="application/json")
     assert answer.status_code == 400
     assert said in answer.json()["detail"]
 
 
-def test_a_body_of_another_type_is_a_415(client):
+def test_unsupported_content_type_returns_415(client):
     answer = client.post("/api/v1/tokens", b"a=b", content_type="text/plain")
     assert answer.status_code == 415
     assert answer["Content-Type"] == "application/problem+json"
 
 
-def test_a_body_that_is_too_long_is_a_413(client):
+def test_too_long_body_returns_413(client):
     body = b'{"name": "' + b"a" * (8 * 1024 * 1024) + b'"}'
     assert client.post("/api/v1/tokens", body, content_type="application/json").status_code == 413
 
 
-def test_another_method_is_a_405_that_names_those_there_are(ada):
+def test_unsupported_method_returns_405_with_the_allowed_methods(ada):
     answer = bearer(a_token(ada)).put("/api/v1/tokens", b"{}", content_type="application/json")
     assert answer.status_code == 405
     assert answer["Allow"] == "GET, POST, HEAD, OPTIONS"
 
 
-def test_no_address_is_a_404_in_json(client):
+def test_unknown_path_returns_404_as_json(client):
     for method in ("get", "post", "delete"):
         answer = getattr(client, method)("/api/v1/nowhere/at/all")
         assert answer.status_code == 404
@@ -245,11 +245,11 @@ def test_no_address_is_a_404_in_json(client):
 
 
 @pytest.mark.parametrize("number", ["99999999999999999999", "-1", "0x1", "1%00"])
-def test_no_number_is_too_large_to_be_answered(ada, number):
+def test_too_large_or_malformed_token_id_returns_404(ada, number):
     assert bearer(a_token(ada)).delete(f"/api/v1/tokens/{number}").status_code == 404
 
 
-def test_pages_lead_forth_and_back(ada):
+def test_pages_link_to_the_next_and_previous_page(ada):
     for _ in range(4):
         text = a_token(ada)
     client = bearer(text)
@@ -263,18 +263,18 @@ def test_pages_lead_forth_and_back(ada):
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "1001", "ten", "", "1e3", "１"])
-def test_a_limit_that_is_none_is_refused(ada, limit):
+def test_invalid_page_limit_returns_400(ada, limit):
     assert bearer(a_token(ada)).get("/api/v1/tokens", {"limit": limit}).status_code == 400
 
 
 @pytest.mark.parametrize("cursor", ["x", "PDE", "é", "PDk5OTk5OTk5OTk5OTk5OTk5OTk5"])
-def test_a_forged_cursor_is_refused(ada, cursor):
+def test_forged_cursor_returns_422(ada, cursor):
     answer = bearer(a_token(ada)).get("/api/v1/tokens", {"cursor": cursor})
     assert answer.status_code == 422
     assert answer.json()["code"] == "bad_cursor"
 
 
-def test_a_bug_is_a_problem_too(monkeypatch):
+def test_unexpected_exception_returns_a_500_problem_without_its_text(monkeypatch):
     def broken(**_):
         msg = "a bug"
         raise RuntimeError(msg)
@@ -286,13 +286,13 @@ def test_a_bug_is_a_problem_too(monkeypatch):
     assert "a bug" not in answer.content.decode()
 
 
-def test_a_host_that_is_not_the_projects_is_a_problem(client):
+def test_unknown_host_header_returns_400(client):
     answer = client.get("/api/v1/status", headers={"Host": "elsewhere.example"})
     assert answer.status_code == 400
     assert answer.json()["code"] == "bad_request"
 
 
-def test_without_the_database_requests_get_a_retry_time(monkeypatch):
+def test_database_outage_returns_503_with_retry_after(monkeypatch):
     def away(**_):
         raise OperationalError
 
@@ -303,20 +303,20 @@ def test_without_the_database_requests_get_a_retry_time(monkeypatch):
 
 
 @pytest.mark.parametrize("accepted", ["text/html", "application/xml", "*/*;q=0", "nonsense"])
-def test_whatever_is_accepted_the_answer_is_json(client, accepted):
+def test_response_is_json_for_any_accept_header(client, accepted):
     answer = client.get("/api/v1/", headers={"Accept": accepted})
     assert answer.status_code == 200
     assert answer["Content-Type"] == "application/json"
 
 
-def test_options_name_the_methods_and_head_has_no_body(ada):
+def test_options_returns_the_allowed_methods_and_head_has_no_body(ada):
     program = bearer(a_token(ada))
     answer = program.options("/api/v1/tokens")
     assert (answer.status_code, answer["Allow"]) == (204, "GET, POST, HEAD, OPTIONS")
     assert program.head("/api/v1/tokens").content == b""
 
 
-def test_a_name_cannot_add_a_header(ada):
+def test_name_with_line_breaks_returns_400_and_adds_no_header(ada):
     Account.objects.filter(pk=ada.pk).update(is_superuser=True)
     ada.refresh_from_db()
     program = bearer(a_token(ada, "administer", "read"))

@@ -152,7 +152,7 @@ def play(tmp_path_factory, monkeypatch):
     return run
 
 
-def test_a_host_fetches_uploads_and_reports_until_all_is_done(play):
+def test_host_fetches_uploads_and_reports_until_all_results_are_acknowledged(play):
     server = Server()
     played = play(server)
     assert played.sum["acknowledged_ever"] == played.sum["uploads_ever"] == 3
@@ -162,7 +162,7 @@ def test_a_host_fetches_uploads_and_reports_until_all_is_done(play):
     assert numbers == [b"1", b"2", b"3", b"4"]
 
 
-def test_new_connections_and_reports_of_their_own_do_as_well(play):
+def test_load_works_with_new_connections_and_separate_report_requests(play):
     played = play(Server(), fresh=True, apart=True)
     assert played.sum["acknowledged_ever"] == 3
     assert played.sum["latency_ms"]["reported"]["count"] == 3
@@ -180,27 +180,27 @@ def test_new_connections_and_reports_of_their_own_do_as_well(play):
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Server) else "",
 )
-def test_a_wrong_reply_fails_the_bench(play, server, complaint):
+def test_wrong_reply_of_the_server_fails_the_bench(play, server, complaint):
     with pytest.raises(BenchError, match=complaint):
         play(server, most=2.0)
 
 
-def test_no_work_ends_a_load_that_cannot_go_on(play):
+def test_load_ends_when_the_server_has_no_work(play):
     assert play(HasNoWork(), total=0, seconds=5.0).sum["ran_out"]
 
 
-def test_a_host_that_is_told_to_come_again_asks_again(play):
+def test_host_retries_after_a_busy_reply(play):
     played = play(ComesAgain())
     assert (played.sum["come_again"], played.sum["acknowledged_ever"]) == (2, 3)
 
 
-def test_a_server_that_is_not_there_fails_the_bench(play):
+def test_unreachable_server_fails_the_bench(play):
     hosts = [Volunteer("0123456789abcdef0123456789abcdef", 7)]
     with pytest.raises(BenchError, match=r"connection broke|could not be sent"):
         crowd.run_load(Load(hosts=hosts, results=1, total=1), Stage(1))
 
 
-def test_without_a_compiler_the_bench_says_what_to_install(tmp_path, monkeypatch):
+def test_missing_compiler_fails_the_bench_with_an_installation_hint(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(BenchError, match="Hint: apt install gcc"):
         crowd.build(tmp_path)

@@ -43,7 +43,7 @@ def a_host(email: str, *, quick: bool, batch: Batch) -> ScriptedClient:
     return client
 
 
-def test_the_tail_goes_to_quick_hosts_first() -> None:
+def test_batch_tail_is_accelerated_and_sent_only_to_fast_hosts() -> None:
     batch = a_batch_of_ten(done=9)
     slow = a_host("slow@example.org", quick=False, batch=batch)
     quick = a_host("quick@example.org", quick=True, batch=batch)
@@ -70,12 +70,14 @@ def update_others(left: Result) -> None:
     [(8, {}), (10, {}), (9, {"tail_at": timezone.now()}), (9, {"state": Batch.State.ABORTED})],
     ids=["not yet", "over", "accelerated before", "given up"],
 )
-def test_nothing_but_a_tail_is_hurried_on(done: int, fields: dict[str, Any]) -> None:
+def test_batch_that_is_not_in_its_tail_is_not_accelerated(
+    done: int, fields: dict[str, Any]
+) -> None:
     a_batch_of_ten(done=done, **fields)
     assert batches.accelerate_tails(now=timezone.now()) == 0
     assert not Result.objects.exclude(priority=0).exists()
 
 
-def test_a_batch_that_does_not_ask_for_it_is_left_alone() -> None:
+def test_batch_without_accelerate_tail_is_not_accelerated() -> None:
     update(a_batch_of_ten(done=9), accelerate_tail=False)
     assert batches.accelerate_tails(now=timezone.now()) == 0

@@ -81,7 +81,7 @@ def prefer(email: str, xml: str) -> None:
 # Homogeneous redundancy
 
 
-def test_the_second_result_goes_to_the_same_class_of_computers_only() -> None:
+def test_second_result_is_sent_only_to_a_host_of_the_same_hr_class() -> None:
     workunits(an_app(hr_type=2), 1, results=2)
     first, other, like = (attached(f"{n}@example.org") for n in "abc")
     assert first.ask(cpu_req_secs=1, **on(INTEL)).results
@@ -91,7 +91,7 @@ def test_the_second_result_goes_to_the_same_class_of_computers_only() -> None:
     assert like.ask(cpu_req_secs=1, **on(INTEL)).results
 
 
-def test_a_computer_of_unknown_class_gets_nothing_of_such_an_app() -> None:
+def test_host_of_unknown_hr_class_gets_no_work_of_an_app_with_hr() -> None:
     workunits(an_app(hr_type=2), 1)
     reply = attached().ask(
         cpu_req_secs=1, **on({"p_vendor": "", "p_model": "", "os_name": "Plan 9"})
@@ -100,7 +100,7 @@ def test_a_computer_of_unknown_class_gets_nothing_of_such_an_app() -> None:
     assert "Your computer type is not supported by this project" in texts(reply)
 
 
-def test_all_results_run_in_the_version_of_the_first() -> None:
+def test_all_results_use_the_same_version_with_homogeneous_app_version() -> None:
     app = an_app(homogeneous_app_version=True)
     (workunit,) = workunits(app, 1, results=2)
     first, second = attached("a@example.org"), attached("b@example.org")
@@ -116,7 +116,7 @@ def test_all_results_run_in_the_version_of_the_first() -> None:
 # Adaptive replication
 
 
-def test_an_untrusted_host_gets_company() -> None:
+def test_workunit_sent_to_an_untrusted_host_is_replicated() -> None:
     (workunit,) = workunits(an_app(target_nresults=2), 1)
     assert attached().ask_for_work()
     workunit.refresh_from_db()
@@ -124,7 +124,7 @@ def test_an_untrusted_host_gets_company() -> None:
     assert workunit.transition_at is not None
 
 
-def test_a_trusted_host_computes_alone() -> None:
+def test_workunit_sent_to_a_trusted_host_gets_a_quorum_of_one() -> None:
     app = an_app(target_nresults=2, trusted_after=10)
     client = attached()
     HostAppVersion.objects.create(
@@ -139,7 +139,7 @@ def test_a_trusted_host_computes_alone() -> None:
 # Quotas
 
 
-def test_errors_shrink_the_quota_and_end_the_row_of_valid_results() -> None:
+def test_errors_reduce_the_daily_quota_and_reset_consecutive_valid() -> None:
     app = an_app(daily_quota=8)
     workunits(app, 40)
     client = attached()
@@ -155,14 +155,14 @@ def test_errors_shrink_the_quota_and_end_the_row_of_valid_results() -> None:
     assert any("finished a daily quota of" in text for text in texts(reply))
 
 
-def test_what_the_project_aborted_is_no_fault_of_the_host() -> None:
+def test_result_aborted_by_the_project_does_not_reduce_the_quota() -> None:
     workunits(an_app(daily_quota=8), 1)
     client = attached()
     client.report(*client.ask_for_work(), upload=None, state=6, exit_status=202)
     assert record_of(client).max_results_per_day == 0
 
 
-def test_the_projects_quota_counts_where_the_app_has_none(settings: Any) -> None:
+def test_daily_quota_of_the_project_applies_if_the_app_has_none(settings: Any) -> None:
     from dataclasses import replace
 
     settings.PROJECT = replace(settings.PROJECT, daily_quota=1)
@@ -218,7 +218,7 @@ def a_cuda_version(app: App, **spec: Any) -> AppVersion:
     return made
 
 
-def test_a_gpu_is_served_first_and_told_how_it_is_used() -> None:
+def test_gpu_version_is_sent_first_with_its_gpu_usage() -> None:
     app = an_app()
     a_cuda_version(app)
     workunits(app, 3)
@@ -229,7 +229,7 @@ def test_a_gpu_is_served_first_and_told_how_it_is_used() -> None:
     assert [(one.type, one.count) for one in version.coprocs] == [("NVIDIA", 1.0)]
 
 
-def test_a_computer_without_the_gpu_is_told_so_only_if_nothing_else_fits() -> None:
+def test_host_without_a_gpu_gets_a_message_if_only_gpu_versions_exist() -> None:
     app = an_app()
     version = a_cuda_version(app)
     app.versions.exclude(pk=version.pk).update(deprecated=True)
@@ -241,7 +241,7 @@ def test_a_computer_without_the_gpu_is_told_so_only_if_nothing_else_fits() -> No
     assert refusal.sentence in texts(reply)
 
 
-def test_a_device_that_the_volunteer_switched_off_is_not_used() -> None:
+def test_gpu_disabled_in_the_preferences_gets_no_work() -> None:
     app = an_app()
     a_cuda_version(app)
     workunits(app, 3)
@@ -259,7 +259,7 @@ def aim(workunit: Workunit, kind: int, target: int, **columns: Any) -> None:
     Result.objects.filter(workunit=workunit).update(target_kind=kind, target_id=target)
 
 
-def test_targeted_work_goes_to_its_target_first_and_to_nobody_else() -> None:
+def test_targeted_workunits_are_sent_only_to_the_target_and_first() -> None:
     app = an_app()
     mine, other = attached("a@example.org"), attached("b@example.org")
     team = Team.objects.create(name="T", created_at=timezone.now())
@@ -275,7 +275,7 @@ def test_targeted_work_goes_to_its_target_first_and_to_nobody_else() -> None:
     assert set(mine.ask_for_work(seconds=1e9)) == names
 
 
-def test_a_broadcast_reaches_every_host_once() -> None:
+def test_broadcast_workunit_is_sent_to_every_host_once() -> None:
     app = an_app(validator="trivial")
     end = timezone.now() + timedelta(days=1)
     (workunit,) = workunits(app, 1, results=1, broadcast=True, end_before=end)
@@ -287,7 +287,7 @@ def test_a_broadcast_reaches_every_host_once() -> None:
     assert Result.objects.count() == 2
 
 
-def test_a_sensor_runs_on_every_host_without_being_asked_for() -> None:
+def test_non_cpu_intensive_result_is_sent_without_a_work_request() -> None:
     workunits(an_app(non_cpu_intensive=True), 3)
     client = a_client()
     assert len(client.ask().results) == 1
@@ -306,7 +306,7 @@ def test_a_sensor_runs_on_every_host_without_being_asked_for() -> None:
         ("<app_id>{two}</app_id><allow_non_preferred_apps>1</allow_non_preferred_apps>", ["two"]),
     ],
 )
-def test_selected_apps_are_given(prefs: str, given: list[str]) -> None:
+def test_work_of_the_apps_selected_in_the_preferences_is_sent(prefs: str, given: list[str]) -> None:
     one, two = an_app("one"), an_app("two")
     workunits(one, 1)
     if "allow" in prefs or not prefs or "{one}" in prefs:
@@ -338,7 +338,7 @@ def test_a_volunteer_who_selected_other_apps_gets_a_message() -> None:
     assert any("applications you have selected" in text for text in texts(reply))
 
 
-def test_a_beta_app_is_for_volunteers_who_test() -> None:
+def test_beta_app_work_is_sent_only_if_the_volunteer_allows_it() -> None:
     workunits(an_app(beta=True), 1)
     client = attached()
     assert client.ask_for_work() == []
@@ -346,7 +346,7 @@ def test_a_beta_app_is_for_volunteers_who_test() -> None:
     assert len(client.ask_for_work()) == 1
 
 
-def test_a_volunteers_own_limit_of_tasks_is_kept() -> None:
+def test_max_jobs_preference_limits_results_in_progress() -> None:
     workunits(an_app(), 9)
     client = attached()
     prefer("ada@example.org", "<max_jobs>2</max_jobs>")
@@ -354,7 +354,7 @@ def test_a_volunteers_own_limit_of_tasks_is_kept() -> None:
     assert client.ask_for_work(seconds=1e9) == []
 
 
-def test_a_disliked_keyword_rules_work_out() -> None:
+def test_work_with_a_rejected_keyword_is_not_sent() -> None:
     workunits(an_app(), 1, keywords="12")
     client = attached()
     no = messages.UserKeywords(no=(12,))
@@ -365,7 +365,7 @@ def test_a_disliked_keyword_rules_work_out() -> None:
 # Suitable work first
 
 
-def test_work_whose_files_the_host_has_comes_first() -> None:
+def test_work_with_sticky_files_that_the_host_has_is_sent_first() -> None:
     app = an_app(locality=True)
     made = workunits(app, 200)
     staged = storage.stage_bytes(b"a large map")
@@ -386,7 +386,7 @@ def test_work_whose_files_the_host_has_comes_first() -> None:
     assert [result.wu_name for result in reply.results] == [made[-1].name]
 
 
-def test_a_file_that_a_host_keeps_stays_sticky_when_a_workunit_names_it() -> None:
+def test_sticky_file_of_the_host_stays_sticky_when_a_workunit_uses_it() -> None:
     (workunit,) = workunits(an_app(), 1)
     file = FileRow.objects.create(
         name="map_1", sha256="a" * 64, md5="b" * 32, nbytes=11, created_at=timezone.now()
@@ -397,7 +397,7 @@ def test_a_file_that_a_host_keeps_stays_sticky_when_a_workunit_names_it() -> Non
     assert [one.sticky for one in reply.files if one.name == "map_1"] == [True]
 
 
-def test_a_retry_waits_for_reliable_hosts_but_not_for_ever() -> None:
+def test_retry_is_sent_only_to_a_reliable_host_with_half_the_delay_bound() -> None:
     app = an_app(reliable_max_turnaround=timedelta(hours=1))
     workunits(app, 1)
     Result.objects.update(reliable_until=timezone.now() + timedelta(hours=1))
@@ -415,7 +415,7 @@ def test_a_retry_waits_for_reliable_hosts_but_not_for_ever() -> None:
     assert result.report_deadline - result.sent_at == timedelta(days=3.5)
 
 
-def test_a_retry_goes_to_anybody_once_it_has_waited_long_enough() -> None:
+def test_retry_is_sent_to_any_host_after_reliable_until() -> None:
     workunits(an_app(reliable_max_turnaround=timedelta(hours=1)), 1)
     Result.objects.update(reliable_until=timezone.now() - timedelta(seconds=1))
     assert len(attached().ask_for_work()) == 1
@@ -424,7 +424,7 @@ def test_a_retry_goes_to_anybody_once_it_has_waited_long_enough() -> None:
 # Stored refusals
 
 
-def test_refusals_are_kept_by_host_and_counted_once() -> None:
+def test_repeated_refusal_of_a_workunit_is_stored_once_per_host() -> None:
     workunits(an_app(), 2, rsc_memory_bound=16e9)
     client = attached()
     for _ in range(3):
@@ -436,7 +436,7 @@ def test_refusals_are_kept_by_host_and_counted_once() -> None:
     assert "MB RAM but only" in first["sentences"]["memory"]
 
 
-def test_the_last_decisions_are_kept_newest_first() -> None:
+def test_last_five_scheduling_decisions_are_stored_newest_first() -> None:
     workunits(an_app(), 3)
     client = attached()
     for _ in range(7):
@@ -446,7 +446,7 @@ def test_the_last_decisions_are_kept_newest_first() -> None:
     assert [one["given"] for one in decisions] == [0, 0, 0, 0, 1]
 
 
-def test_an_app_without_a_version_for_the_computer_leaves_a_refusal() -> None:
+def test_app_without_a_version_for_the_platform_stores_a_refusal() -> None:
     workunits(an_app(), 1)
     client = a_client(platform="windows_x86_64")
     client.ask()
@@ -455,7 +455,7 @@ def test_an_app_without_a_version_for_the_computer_leaves_a_refusal() -> None:
     assert refusal.reason == "no_version"
 
 
-def test_what_is_sent_adds_up_over_a_day() -> None:
+def test_results_sent_today_are_counted_and_reset_the_next_day() -> None:
     workunits(an_app(), 9)
     client = attached()
     client.ask_for_work()
@@ -466,7 +466,7 @@ def test_what_is_sent_adds_up_over_a_day() -> None:
     assert record_of(client).results_today == 1
 
 
-def test_a_refusal_is_remembered_with_its_first_moment_and_whether_it_can_pass() -> None:
+def test_repeated_refusal_keeps_the_time_of_the_first_refusal() -> None:
     app = an_app()
     workunits(app, 1, rsc_memory_bound=1e15)
     client = attached()
@@ -481,7 +481,7 @@ def test_a_refusal_is_remembered_with_its_first_moment_and_whether_it_can_pass()
     assert again.at > first.at
 
 
-def test_no_version_counts_at_once_only_where_versions_are_offered_for_others() -> None:
+def test_no_version_refusal_counts_at_once_only_if_other_platforms_have_a_version() -> None:
     AppVersion.objects.all().delete()
     app = App.objects.create(name="elsewhere", created_at=timezone.now())
     workunits(app, 1)
@@ -500,7 +500,7 @@ def test_no_version_counts_at_once_only_where_versions_are_offered_for_others() 
 @pytest.mark.parametrize(
     ("spec", "at_once"), [({"os_regex": "Plan 9"}, True), ({"docker": True}, False), (None, False)]
 )
-def test_a_plan_class_counts_at_once_only_where_the_computer_can_never_fit(
+def test_plan_class_refusal_counts_at_once_only_if_the_host_can_never_fit(
     spec: dict[str, Any] | None, at_once: bool
 ) -> None:
     app = an_app()
@@ -513,7 +513,7 @@ def test_a_plan_class_counts_at_once_only_where_the_computer_can_never_fit(
     assert (refusal.reason, refusal.counts_at_once) == ("plan_class", at_once)
 
 
-def test_a_host_with_an_empty_queue_gets_no_more_than_it_can_report_in_time() -> None:
+def test_host_gets_no_more_work_than_it_can_report_before_the_deadline() -> None:
     workunits(an_app(), 15, delay_bound=timedelta(hours=1), rsc_fpops_est=3600e9)
     client = attached()
     computer = messages.HostInfo(p_ncpus=1, m_nbytes=8e9, d_free=1e11, d_total=2e11, p_fpops=1e9)
@@ -521,7 +521,7 @@ def test_a_host_with_an_empty_queue_gets_no_more_than_it_can_report_in_time() ->
     assert len(reply.results) == 1
 
 
-def test_a_host_that_seldom_computes_is_given_less_to_queue() -> None:
+def test_host_with_low_availability_is_refused_work_it_would_report_late() -> None:
     workunits(an_app(), 1, delay_bound=timedelta(hours=2), rsc_fpops_est=3600e9)
     client = attached()
     busy = messages.TimeStats(on_frac=0.5, active_frac=0.5)
@@ -530,7 +530,7 @@ def test_a_host_that_seldom_computes_is_given_less_to_queue() -> None:
     assert client.ask(**queued).results
 
 
-def test_a_project_that_is_over_takes_reports_and_sends_nothing() -> None:
+def test_ended_project_accepts_reports_and_sends_no_work() -> None:
     workunits(an_app(), 2)
     client = attached()
     (name,) = client.ask_for_work()
@@ -547,5 +547,5 @@ def test_a_project_that_is_over_takes_reports_and_sends_nothing() -> None:
     assert client.ask_for_work()
 
 
-def test_the_daily_quota_is_on_by_default() -> None:
+def test_default_daily_quota_is_500() -> None:
     assert settings.PROJECT.daily_quota == 500

@@ -41,7 +41,7 @@ def test_under_load_answered_requests_get_longer_delays(
     assert client.ask().request_delay == 7
 
 
-def test_a_crowd_is_more_than_one_batch() -> None:
+def test_empty_call_queue_is_not_crowded() -> None:
     assert not scheduler_rpc._batches.is_crowded
 
 
@@ -57,7 +57,7 @@ def much_given() -> LowWaterMarks:
     return water
 
 
-def test_a_look_begins_where_the_last_one_found_its_first_result() -> None:
+def test_scan_starts_at_the_first_result_of_the_previous_scan() -> None:
     water = much_given()
     assert water.of(LANE, now=NOON) == BEFORE_ALL
     water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
@@ -76,14 +76,14 @@ def test_a_scan_restarts_every_second_and_finds_older_rows() -> None:
     assert water.of(LANE, now=NOON + LowWaterMarks.FULL_SCAN_INTERVAL) == (7, 3)
 
 
-def test_a_slow_look_from_the_beginning_is_made_the_more_rarely() -> None:
+def test_slow_full_scan_is_repeated_less_often() -> None:
     water = much_given()
     water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0.5, now=NOON)
     assert water.of(LANE, now=NOON + 9 * LowWaterMarks.FULL_SCAN_INTERVAL) == (0, 41)
     assert water.of(LANE, now=NOON + 10 * LowWaterMarks.FULL_SCAN_INTERVAL) == BEFORE_ALL
 
 
-def test_a_lane_off_which_little_was_sent_has_no_mark() -> None:
+def test_lane_with_few_sent_results_has_no_low_water_mark() -> None:
     water = LowWaterMarks()
     water.record_scan(LANE, after=BEFORE_ALL, first=(0, 41), seconds=0, now=NOON)
     assert water.of(LANE, now=NOON) == BEFORE_ALL

@@ -48,7 +48,7 @@ def get(url, method="GET", *, checked=True, **environ) -> Answer:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", DATA, LARGE], ids=["empty", "one", "some", "large"])
-def test_a_published_file_is_given_whole(data) -> None:
+def test_published_file_is_returned_complete(data) -> None:
     answer = get(publish(data=data))
     assert answer.status == "200 OK"
     assert answer.body == data
@@ -58,7 +58,7 @@ def test_a_published_file_is_given_whole(data) -> None:
     assert "immutable" in answer.headers["Cache-Control"]
 
 
-def test_head_tells_the_same_without_the_file() -> None:
+def test_head_returns_the_headers_of_get_without_a_body() -> None:
     url = publish()
     whole, head = get(url), get(url, "HEAD", checked=False)
     assert head.status == "200 OK"
@@ -68,11 +68,11 @@ def test_head_tells_the_same_without_the_file() -> None:
 
 
 @pytest.mark.parametrize("name", ["a b#?.txt", "é"])
-def test_a_name_with_odd_characters_is_found(name) -> None:
+def test_file_name_with_special_characters_is_found(name) -> None:
     assert get(publish(name)).body == DATA
 
 
-def test_the_folders_before_the_fan_do_not_matter() -> None:
+def test_path_before_the_fan_out_folder_is_ignored() -> None:
     url = publish()
     assert get("/project" + url).body == DATA
     assert get(url.removeprefix("/download")).body == DATA
@@ -91,7 +91,7 @@ def test_the_folders_before_the_fan_do_not_matter() -> None:
         ("bytes=-99999999999", 0, None),
     ],
 )
-def test_a_range_is_given(data, wanted, start, stop) -> None:
+def test_range_request_returns_206_with_the_range(data, wanted, start, stop) -> None:
     answer = get(publish(data=data), HTTP_RANGE=wanted)
     assert answer.status == "206 Partial Content"
     assert answer.body == data[start:stop]
@@ -103,7 +103,7 @@ def test_a_range_is_given(data, wanted, start, stop) -> None:
 
 
 @pytest.mark.parametrize("wanted", [f"bytes={len(DATA)}-", "bytes=99999999-100000000", "bytes=-0"])
-def test_a_range_behind_the_end_cannot_be_had(wanted) -> None:
+def test_range_beyond_the_end_returns_416(wanted) -> None:
     answer = get(publish(), HTTP_RANGE=wanted)
     assert answer.status == "416 Range Not Satisfiable"
     assert answer.headers["Content-Range"] == f"bytes */{len(DATA)}"
@@ -121,20 +121,20 @@ def test_a_range_behind_the_end_cannot_be_had(wanted) -> None:
         "bytes=" + "9" * 30 + "-",
     ],
 )
-def test_a_range_that_is_not_understood_gives_the_whole_file(wanted) -> None:
+def test_unsupported_range_returns_the_whole_file(wanted) -> None:
     answer = get(publish(), HTTP_RANGE=wanted)
     assert answer.status == "200 OK"
     assert answer.body == DATA
 
 
-def test_a_range_is_only_of_the_file_that_the_client_has_begun() -> None:
+def test_range_with_a_different_if_range_returns_the_whole_file() -> None:
     url = publish()
     tag = get(url).headers["ETag"]
     assert get(url, HTTP_RANGE="bytes=5-", HTTP_IF_RANGE=tag).body == DATA[5:]
     assert get(url, HTTP_RANGE="bytes=5-", HTTP_IF_RANGE='"another"').body == DATA
 
 
-def test_a_tag_tells_contents_apart_and_spares_a_transfer() -> None:
+def test_etag_differs_by_content_and_a_match_returns_304() -> None:
     one, other = publish(), publish("in_2", b"other")
     tag = get(one).headers["ETag"]
     assert tag != get(other).headers["ETag"]
@@ -143,7 +143,7 @@ def test_a_tag_tells_contents_apart_and_spares_a_transfer() -> None:
     assert get(other, HTTP_IF_NONE_MATCH=tag).status == "200 OK"
 
 
-def test_a_file_without_a_kept_digest_has_a_tag_too() -> None:
+def test_file_without_a_stored_digest_has_an_etag() -> None:
     url = publish()
     os.removexattr(storage.download_path("in_1"), storage.DIGEST_ATTRIBUTE)
     answer = get(url)
@@ -151,7 +151,7 @@ def test_a_file_without_a_kept_digest_has_a_tag_too() -> None:
     assert answer.body == DATA
 
 
-def test_the_servers_own_way_to_send_a_file_is_used_from_the_right_place() -> None:
+def test_wsgi_file_wrapper_sends_files_and_ranges_from_the_right_offset() -> None:
     url = publish(data=LARGE)
     way = {"wsgi.file_wrapper": FileWrapper}
     assert get(url, **way).body == LARGE
@@ -164,31 +164,31 @@ def test_the_servers_own_way_to_send_a_file_is_used_from_the_right_place() -> No
     ["/download/0/absent", "/download/", "/download/in_1", "", "/", "/download/../keys/code_sign_private",
      "/download/.staging/x", "/download/0/..", "/download/0/%2e%2e", "/download/0/a\0b"],
 )  # fmt: skip
-def test_what_is_not_there_is_a_404(path) -> None:
+def test_missing_or_unsafe_path_returns_404(path) -> None:
     publish()
     answer = get(path)
     assert answer.status == "404 Not Found"
     assert answer.headers["Content-Type"] == "text/plain"
 
 
-def test_a_name_under_a_wrong_fan_is_a_404() -> None:
+def test_file_under_a_wrong_fan_out_folder_returns_404() -> None:
     url = publish()
     fan = storage.fan_out("in_1")
     assert get(url.replace(f"/{fan}/", f"/{int(fan, 16) ^ 1:x}/")).status == "404 Not Found"
     assert get(url.replace(f"/{fan}/", f"/0{fan}/")).status == "404 Not Found"
 
 
-def test_a_path_that_is_no_utf_8_is_a_404() -> None:
+def test_path_that_is_not_utf_8_returns_404() -> None:
     assert get("", PATH_INFO="/download/0/\xff").status == "404 Not Found"
 
 
-def test_only_get_and_head_are_downloads() -> None:
+def test_method_other_than_get_and_head_returns_405() -> None:
     answer = get(publish(), "POST")
     assert answer.status == "405 Method Not Allowed"
     assert answer.headers["Allow"] == "GET, HEAD"
 
 
-def test_trap_07_a_file_that_cannot_be_read_today_is_no_404(monkeypatch) -> None:
+def test_trap_07_unreadable_file_returns_503_instead_of_404(monkeypatch) -> None:
     """With status 404 clients fail the results that need the file; with 503 they retry."""
     url = publish()
 
@@ -199,7 +199,7 @@ def test_trap_07_a_file_that_cannot_be_read_today_is_no_404(monkeypatch) -> None
     assert get(url).status == "503 Service Unavailable"
 
 
-def test_trap_26_what_a_client_needs_for_a_safe_resume_is_known_of_each_file() -> None:
+def test_trap_26_size_and_md5_are_known_and_a_download_can_be_resumed() -> None:
     staged = storage.stage_bytes(DATA)
     assert (staged.digest.nbytes, len(staged.digest.md5)) == (len(DATA), 32)
     storage.publish(staged, "in_1")

@@ -78,7 +78,9 @@ def a_kernel_that_says_so(settings, monkeypatch):
 
 @pytest.mark.parametrize("data", SIZES.values(), ids=SIZES)
 @pytest.mark.parametrize("disk", [a_tiny_disk, a_limit_of_the_process, a_kernel_that_says_so])
-def test_a_full_disk_puts_uploads_off_and_loses_nothing(settings, monkeypatch, caplog, disk, data):
+def test_full_disk_defers_uploads_which_succeed_once_there_is_space(
+    settings, monkeypatch, caplog, disk, data
+):
     with disk(settings, monkeypatch) as make_room:
         assert [send(f"out_{number}", data) for number in range(5)] == [FULL] * 5
         assert [record.getMessage() for record in caplog.records] == ["upload_disk_full"]
@@ -92,7 +94,7 @@ def test_a_full_disk_puts_uploads_off_and_loses_nothing(settings, monkeypatch, c
         assert not [name for name in kept if "out_" in name]
 
 
-def test_the_reserve_is_kept_and_said_once(monkeypatch, caplog):
+def test_uploads_below_the_free_space_reserve_are_logged_only_once(monkeypatch, caplog):
     monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", 2**62)
     assert send("out_0", DATA) == send("out_1", DATA)
     assert [record.getMessage() for record in caplog.records] == ["upload_disk_full"]

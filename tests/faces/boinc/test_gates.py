@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
         ({"banned_cpu": "Penta"}, "doesn't support CPU type AuthenticMaker Pentathlon"),
     ],
 )
-def test_a_barred_computer_gets_no_work_and_may_still_report(
+def test_host_with_a_banned_os_or_cpu_gets_no_work_but_can_report(
     barred: dict[str, str], said: str, settings: Any
 ) -> None:
     workunits(an_app(), 2)
@@ -37,13 +37,13 @@ def test_a_barred_computer_gets_no_work_and_may_still_report(
     assert client.report(name, upload=b"the answer").result_acks == (name,)
 
 
-def test_others_are_served_as_ever(settings: Any) -> None:
+def test_host_without_a_banned_os_or_cpu_gets_work(settings: Any) -> None:
     workunits(an_app(), 1)
     settings.PROJECT = replace(settings.PROJECT, banned_os="^Windows", banned_cpu="^Nobody")
     assert len(a_client().ask_for_work()) == 1
 
 
-def test_a_client_is_told_to_call_again_with_or_without_a_reason(settings: Any) -> None:
+def test_next_contact_setting_is_sent_as_next_rpc_delay(settings: Any) -> None:
     assert a_client().ask().next_rpc_delay is None
     settings.PROJECT = replace(settings.PROJECT, next_contact=timedelta(hours=4))
     assert a_client().ask().next_rpc_delay == 14400

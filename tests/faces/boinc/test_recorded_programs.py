@@ -90,7 +90,7 @@ def reply_of(request: Path) -> bytes:
 
 
 @pytest.mark.parametrize("program", FIRST_IDS)
-def test_a_recorded_program_gets_the_replies_that_were_reviewed(
+def test_recorded_requests_of_a_program_get_the_golden_replies(
     program: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = NOON

@@ -19,12 +19,12 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return World()
 
 
-def test_submitters_files_are_asked_for_behind_two_slashes() -> None:
+def test_job_file_request_with_two_slashes_gets_the_same_reply() -> None:
     xml = asked("query_files", "<batch_id>0</batch_id><phys_name>jf_0</phys_name>")
     assert post(xml, "/job_file.php") == post(xml, "job_file.php")
 
 
-def test_outputs_are_fetched_behind_two_slashes() -> None:
+def test_get_output_with_two_slashes_returns_the_same_reply() -> None:
     query = {"cmd": "result_file", "result_name": "wu_done_0", "file_num": 0}
     query["auth_str"] = md5(f"{KEY}wu_done_0")
     single, double = get("get_output.php", **query), get("/get_output.php", **query)
@@ -33,14 +33,14 @@ def test_outputs_are_fetched_behind_two_slashes() -> None:
 
 
 @pytest.mark.parametrize("case", sorted(path.stem for path in GOLDEN.glob("*.req"))[:3])
-def test_a_recorded_submission_is_answered_without_a_redirect(case: str) -> None:
+def test_recorded_submission_with_two_slashes_is_not_redirected(case: str) -> None:
     request = (GOLDEN / f"{case}.req").read_bytes()
     status, _headers, reply = send(request.replace(b" /", b" //", 1))
     assert status == "200 OK"
     assert reply == (GOLDEN / f"{case}.resp").read_bytes()
 
 
-def test_the_scheduler_answers_behind_repeated_slashes() -> None:
+def test_scheduler_request_with_repeated_slashes_is_answered() -> None:
     status, _headers, reply = send(
         b"POST //cgi//scheduler HTTP/1.1\r\nContent-Length: 0\r\nHost: 127.0.0.1:8000\r\n\r\n"
     )
@@ -48,13 +48,13 @@ def test_the_scheduler_answers_behind_repeated_slashes() -> None:
     assert b"<scheduler_reply>" in reply
 
 
-def test_a_download_is_found_behind_a_second_slash() -> None:
+def test_download_with_two_slashes_is_found() -> None:
     storage.publish(storage.stage_bytes(b"content"), "in_1")
     status, _headers, content = get(f"/{storage.download_url_path('in_1')}")
     assert (status, content) == ("200 OK", b"content")
 
 
-def test_nginx_is_told_of_the_same_address_whatever_its_slashes(world: World) -> None:
+def test_admission_check_for_nginx_ignores_repeated_slashes(world: World) -> None:
     program = a_program(world.ada, "submit")
     asked_for = {"HTTP_X_ORIGINAL_METHOD": "POST", "HTTP_X_ORIGINAL_URI": "//api//v1/batches"}
     assert program.get("/api/admission", **asked_for).status_code == 204

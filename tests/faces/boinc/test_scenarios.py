@@ -37,7 +37,7 @@ def a_windows_version_of(app: App) -> None:
     )
 
 
-def test_each_platform_gets_its_own_program():
+def test_each_host_gets_the_app_version_for_its_platform():
     app = an_app()
     a_windows_version_of(app)
     workunits(app, 2)
@@ -51,7 +51,7 @@ def test_each_platform_gets_its_own_program():
     assert "upper_100.exe" not in {file.name for file in on_linux.files}
 
 
-def test_a_result_that_ran_too_long_is_an_error_and_is_given_to_another():
+def test_result_over_the_time_limit_is_an_error_and_is_retried_on_another_host():
     [workunit] = workunits(an_app(), 1, max_error_results=2)
     slow, other = a_client(email="slow@example.org"), a_client(email="other@example.org")
     [name] = slow.ask_for_work()

@@ -37,7 +37,7 @@ def statements_of(client: ScriptedClient, **fields: object) -> int:
 # Requests for work
 
 
-def test_a_first_request_is_given_an_id_a_key_and_work() -> None:
+def test_first_request_gets_a_host_id_a_code_sign_key_and_work() -> None:
     workunits(an_app(), 1)
     reply = a_client().ask(cpu_req_secs=1, cpu_req_instances=1)
     assert reply.hostid == Host.objects.get().pk
@@ -58,12 +58,12 @@ def test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry() ->
     assert LedgerEntry.objects.filter(result_id=result.pk, target=40, because=3).count() == 1
 
 
-def test_a_host_is_given_as_much_as_fills_its_queue_and_no_more() -> None:
+def test_host_gets_only_as_many_results_as_fill_the_requested_seconds() -> None:
     workunits(an_app(), 20, rsc_fpops_est=3600e9)
     assert len(a_client().ask_for_work(seconds=3 * 3600)) == 3
 
 
-def test_one_account_is_never_given_two_results_of_a_workunit() -> None:
+def test_account_never_gets_two_results_of_a_workunit() -> None:
     workunits(an_app(), 1, results=2)
     first, second = a_client(name="first"), a_client(name="second")
     assert first.ask_for_work() == ["upper_0_0"]
@@ -71,7 +71,7 @@ def test_one_account_is_never_given_two_results_of_a_workunit() -> None:
     assert a_client(email="bob@example.org").ask_for_work() == ["upper_0_1"]
 
 
-def test_one_host_is_never_given_two_live_results_of_a_workunit_whatever_the_app_says() -> None:
+def test_host_never_gets_two_live_results_of_a_workunit_even_if_the_app_allows_it() -> None:
     workunits(an_app(one_result_per="nothing"), 1, results=2)
     client = a_client(name="first")
     assert client.ask_for_work(seconds=1e6) == ["upper_0_0"]
@@ -79,7 +79,7 @@ def test_one_host_is_never_given_two_live_results_of_a_workunit_whatever_the_app
     assert a_client(name="second").ask_for_work() == ["upper_0_1"]
 
 
-def test_a_replacement_goes_back_to_an_account_only_after_the_apps_wait() -> None:
+def test_retry_is_sent_to_the_same_account_only_after_retry_same_account_after() -> None:
     app = an_app(retry_same_account_after=timedelta(hours=1))
     (workunit,) = workunits(app, 1)
     client = a_client()
@@ -106,7 +106,7 @@ def test_a_replacement_goes_back_to_an_account_only_after_the_apps_wait() -> Non
         ({"release_state": 1, "pending_dependency_count": 1}, False),
     ],
 )
-def test_a_claim_honours_what_the_workunit_says_of_its_time(
+def test_only_released_uncancelled_workunits_within_their_time_window_are_sent(
     fields: dict[str, Any], *, given: bool
 ) -> None:
     now = timezone.now()
@@ -117,7 +117,7 @@ def test_a_claim_honours_what_the_workunit_says_of_its_time(
     assert bool(a_client().ask_for_work()) is given
 
 
-def test_a_host_asking_for_one_gets_the_one_of_highest_priority() -> None:
+def test_request_for_one_result_gets_the_one_of_highest_priority() -> None:
     app = an_app()
     workunits(app, 2)
     workunits(app, 1, priority=5)
@@ -131,7 +131,7 @@ def test_a_host_asking_for_one_gets_the_one_of_highest_priority() -> None:
         ({"rsc_disk_bound": 1e12}, {}, "more disk space"),
     ],
 )
-def test_what_does_not_fit_is_refused_in_boincs_words(
+def test_work_that_needs_too_much_memory_or_disk_is_refused_with_a_message(
     bounds: dict[str, Any], host: dict[str, Any], sentence: str
 ) -> None:
     workunits(an_app(), 1, **bounds)
@@ -145,7 +145,7 @@ def test_what_does_not_fit_is_refused_in_boincs_words(
     assert sentence in refusal.sentence
 
 
-def test_a_full_queue_is_not_given_what_it_cannot_finish_in_time() -> None:
+def test_host_with_a_full_queue_gets_no_work_that_would_be_late() -> None:
     workunits(an_app(), 1, delay_bound=timedelta(hours=1), rsc_fpops_est=3000e9)
     client = a_client()
     reply = client.ask(cpu_req_secs=1, estimated_delay=3000)
@@ -154,24 +154,24 @@ def test_a_full_queue_is_not_given_what_it_cannot_finish_in_time() -> None:
     assert client.ask_for_work() == ["upper_0_0"]
 
 
-def test_an_unknown_kind_of_computer_is_told_so() -> None:
+def test_host_of_an_unknown_platform_gets_a_message() -> None:
     workunits(an_app(), 1)
     reply = a_client(platform="riscv-amiga").ask(cpu_req_secs=1)
     assert texts(reply) == ["Manyhands doesn't support computers of type riscv-amiga"]
 
 
-def test_a_project_without_work_says_so() -> None:
+def test_project_without_work_sends_the_message_no_tasks_available() -> None:
     an_app()
     assert "Project has no tasks available" in texts(a_client().ask(cpu_req_secs=1))
 
 
-def test_a_client_that_wants_no_work_is_given_none_and_no_message() -> None:
+def test_client_that_requests_no_work_gets_no_work_and_no_message() -> None:
     workunits(an_app(), 1)
     reply = a_client().ask(cpu_req_secs=1, dont_send_work=True)
     assert (reply.results, reply.messages) == ((), ())
 
 
-def test_misfits_at_the_head_do_not_hide_what_fits_behind_them(settings: Any) -> None:
+def test_unsuitable_results_at_the_head_do_not_hide_suitable_ones(settings: Any) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=5)
     app = an_app()
     workunits(app, 12, rsc_memory_bound=1e15)
@@ -179,7 +179,7 @@ def test_misfits_at_the_head_do_not_hide_what_fits_behind_them(settings: Any) ->
     assert a_client().ask_for_work() == ["upper_12_0"]
 
 
-def test_more_misfits_than_one_request_judges_is_not_called_no_work(
+def test_unsuitable_results_on_all_read_pages_are_not_reported_as_no_work(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=1)
@@ -189,7 +189,7 @@ def test_more_misfits_than_one_request_judges_is_not_called_no_work(
     assert any("too recent" in text for text in texts(reply))
 
 
-def test_a_host_whose_queue_is_full_stops_at_the_first_page_that_brings_nothing(
+def test_search_stops_at_the_first_page_without_a_fit_once_the_queue_is_full(
     settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=3)
@@ -206,7 +206,7 @@ def test_a_host_whose_queue_is_full_stops_at_the_first_page_that_brings_nothing(
     assert sizes == [3, 12]
 
 
-def test_the_twins_of_what_an_account_had_do_not_starve_its_hosts(settings: Any) -> None:
+def test_sibling_results_of_an_account_do_not_block_work_for_its_hosts(settings: Any) -> None:
     settings.PROJECT = replace(settings.PROJECT, candidates_per_page=3)
     app = an_app()
     workunits(app, 10, results=2)
@@ -226,7 +226,7 @@ def test_a_failed_workunit_is_not_sent() -> None:
     assert a_client().ask_for_work() == []
 
 
-def test_an_apps_own_limit_counts_what_the_host_holds_of_it() -> None:
+def test_max_in_progress_per_cpu_limits_results_of_that_app_only() -> None:
     workunits(an_app(max_in_progress_per_cpu=1), 10)
     workunits(an_app("free"), 1)
     client = a_client(ncpus=3)
@@ -240,7 +240,7 @@ def test_an_apps_own_limit_counts_what_the_host_holds_of_it() -> None:
 # Reports
 
 
-def test_a_success_with_its_output_is_settled_and_wakes_the_workunit() -> None:
+def test_reported_success_is_over_and_schedules_a_workunit_transition() -> None:
     workunits(an_app(), 1)
     client = a_client()
     reply = client.report(*client.ask_for_work())
@@ -251,7 +251,7 @@ def test_a_success_with_its_output_is_settled_and_wakes_the_workunit() -> None:
     assert Workunit.objects.get().transition_at == result.received_at
 
 
-def test_an_error_is_settled_as_invalid_with_its_stderr() -> None:
+def test_reported_error_is_stored_as_invalid_with_its_stderr() -> None:
     workunits(an_app(), 1)
     client = a_client()
     names = client.ask_for_work()
@@ -262,7 +262,7 @@ def test_an_error_is_settled_as_invalid_with_its_stderr() -> None:
     assert "long" in result.stderr
 
 
-def test_a_late_result_is_taken_after_the_server_gave_up() -> None:
+def test_late_report_of_a_no_reply_result_is_accepted() -> None:
     workunits(an_app(), 1)
     client = a_client()
     names = client.ask_for_work()
@@ -272,7 +272,7 @@ def test_a_late_result_is_taken_after_the_server_gave_up() -> None:
     assert LedgerEntry.objects.filter(source=54, target=51, because=7).count() == 1
 
 
-def test_a_detached_result_reported_after_all_is_acknowledged_and_ignored() -> None:
+def test_report_of_a_detached_result_is_acknowledged_and_ignored() -> None:
     workunits(an_app(), 1)
     client = a_client()
     names = client.ask_for_work()
@@ -281,21 +281,21 @@ def test_a_detached_result_reported_after_all_is_acknowledged_and_ignored() -> N
     assert Result.objects.get().outcome == Outcome.CLIENT_DETACHED
 
 
-def test_another_accounts_report_is_acknowledged_and_ignored() -> None:
+def test_report_by_another_account_is_acknowledged_and_ignored() -> None:
     workunits(an_app(), 1)
     names = a_client().ask_for_work()
     assert a_client(email="mallory@example.org").report(*names).result_acks == tuple(names)
     assert Result.objects.get().server_state == ServerState.IN_PROGRESS
 
 
-def test_another_host_of_the_account_may_report() -> None:
+def test_another_host_of_the_same_account_can_report_a_result() -> None:
     workunits(an_app(), 1)
     names = a_client(name="first").ask_for_work()
     a_client(name="second").report(*names)
     assert Result.objects.get().outcome == Outcome.SUCCESS
 
 
-def test_the_first_of_two_reports_of_one_result_counts() -> None:
+def test_first_of_two_reports_of_a_result_in_one_request_is_used() -> None:
     workunits(an_app(), 1)
     client = a_client()
     (name,) = client.ask_for_work()
@@ -320,7 +320,7 @@ def test_reports_beyond_the_limit_are_not_acknowledged(settings: Any) -> None:
     assert Result.objects.filter(outcome=Outcome.SUCCESS).count() == 2
 
 
-def test_times_that_cannot_be_true_are_mended() -> None:
+def test_impossible_reported_times_are_clamped() -> None:
     workunits(an_app(), 1)
     client = a_client()
     names = client.ask_for_work()
@@ -331,7 +331,7 @@ def test_times_that_cannot_be_true_are_mended() -> None:
 
 
 @pytest.mark.parametrize("asked", [1.0, 0.0])
-def test_an_rpc_costs_the_same_number_of_statements_for_1_and_for_50_results(
+def test_rpc_takes_the_same_number_of_statements_for_1_and_for_50_results(
     asked: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Ignore the health check that a connection makes once a second.
@@ -356,7 +356,7 @@ def test_an_rpc_costs_the_same_number_of_statements_for_1_and_for_50_results(
 # Hosts
 
 
-def test_a_second_key_of_the_account_is_the_same_account() -> None:
+def test_weak_key_authenticates_the_same_account() -> None:
     workunits(an_app(), 1)
     client = a_client()
     weak = replace(client, key=weak_key_of(client), held=[])
@@ -364,7 +364,7 @@ def test_a_second_key_of_the_account_is_the_same_account() -> None:
     assert Host.objects.get().account == Account.objects.get()
 
 
-def test_a_weak_key_may_not_change_the_accounts_identity() -> None:
+def test_weak_key_cannot_change_the_cross_project_id() -> None:
     client = a_client()
     before = Account.objects.get().cross_project_id
     replace(client, key=weak_key_of(client)).ask(cross_project_id="f" * 32)
@@ -373,21 +373,21 @@ def test_a_weak_key_may_not_change_the_accounts_identity() -> None:
     assert Account.objects.get().cross_project_id == "f" * 32
 
 
-def test_a_bad_key_is_told_in_boincs_words_and_kept_away_for_an_hour() -> None:
+def test_bad_key_gets_an_error_message_and_a_delay_of_an_hour() -> None:
     reply = ScriptedClient(key="0" * 32).ask(cpu_req_secs=1)
     assert texts(reply) == ["Invalid or missing account key.  To fix, remove and add this project."]
     assert reply.request_delay == 3600
     assert reply.hostid is None
 
 
-def test_a_denied_host_is_kept_away_for_a_day() -> None:
+def test_denied_host_gets_a_request_delay_of_a_day() -> None:
     client = a_client()
     client.ask()
     Host.objects.update(denied=True)
     assert client.ask(cpu_req_secs=1).request_delay == 86400
 
 
-def test_a_copy_of_a_client_becomes_a_host_of_its_own() -> None:
+def test_copied_client_gets_its_own_host_id() -> None:
     client = a_client()
     client.ask()
     copy = replace(client, name="the copy")
@@ -398,7 +398,7 @@ def test_a_copy_of_a_client_becomes_a_host_of_its_own() -> None:
     assert copy.hostid != client.hostid
 
 
-def test_a_merged_hosts_client_is_told_the_new_id() -> None:
+def test_client_of_a_merged_host_gets_the_new_host_id() -> None:
     client, other = a_client(name="old"), a_client(name="new")
     client.ask()
     other.ask()
@@ -410,7 +410,9 @@ def test_a_merged_hosts_client_is_told_the_new_id() -> None:
     assert old_id != other.hostid
 
 
-def test_two_requests_of_one_host_at_once_are_answered_one_by_one(transactional_db: None) -> None:
+def test_second_concurrent_request_of_a_host_gets_a_delay_of_a_minute(
+    transactional_db: None,
+) -> None:
     client = a_client()
     client.ask()
     with another_connection() as other:
@@ -435,7 +437,7 @@ def another_connection() -> psycopg.Connection:
     )
 
 
-def test_results_that_the_client_should_drop_are_named() -> None:
+def test_reply_lists_the_results_that_the_client_should_abort() -> None:
     app = an_app()
     workunits(app, 4)
     client = a_client()
@@ -455,19 +457,19 @@ def test_results_that_the_client_should_drop_are_named() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"<scheduler_request>\n<hostid>1</hostid>", b"\xff\xfe\x00", b"<a/>"]
 )
-def test_what_is_no_request_is_refused_politely(body: bytes) -> None:
+def test_malformed_scheduler_request_gets_a_reply_with_a_message(body: bytes) -> None:
     response = RpcClient().post("/cgi/scheduler", data=body, content_type="text/xml")
     assert response.status_code == 200
     assert replies.decode_reply(response.content).messages
 
 
-def test_an_entity_bomb_is_refused() -> None:
+def test_scheduler_request_with_an_xml_entity_is_refused() -> None:
     bomb = b'<!DOCTYPE x [<!ENTITY a "aaaa">]><scheduler_request>&a;</scheduler_request>'
     response = RpcClient().post("/cgi/scheduler", data=bomb, content_type="text/xml")
     assert "cannot be read" in replies.decode_reply(response.content).messages[0].text
 
 
-def test_a_request_over_the_limit_is_answered_with_a_message_and_a_delay(settings: Any) -> None:
+def test_too_long_request_gets_a_message_and_a_delay_of_an_hour(settings: Any) -> None:
     settings.PROJECT = replace(settings.PROJECT, max_request_bytes=1000)
     body = requests.encode_request(a_client().request(time_stats_log="x" * 2000))
     reply = replies.decode_reply(
@@ -477,7 +479,7 @@ def test_a_request_over_the_limit_is_answered_with_a_message_and_a_delay(setting
     assert reply.request_delay == 3600
 
 
-def test_a_client_too_old_is_told_what_it_needs(settings: Any) -> None:
+def test_too_old_client_gets_a_message_with_the_required_version(settings: Any) -> None:
     settings.PROJECT = replace(settings.PROJECT, min_client_version=80000)
     reply = a_client().ask(cpu_req_secs=1)
     assert texts(reply) == [
@@ -485,7 +487,9 @@ def test_a_client_too_old_is_told_what_it_needs(settings: Any) -> None:
     ]
 
 
-def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_one_long_request_at_a_time_is_read_into_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(scheduler_rpc, "_LONG_TIMEOUT_SECONDS", 0.0)
     monkeypatch.setattr(scheduler_rpc, "_LONG_BYTES", 10)
     with scheduler_rpc._long_lock:
@@ -495,7 +499,7 @@ def test_of_long_requests_one_at_a_time_is_in_memory(monkeypatch: pytest.MonkeyP
     assert "cannot be read" in reply.messages[0].text
 
 
-def test_flags_of_a_version_reach_the_client() -> None:
+def test_app_version_flags_are_sent_to_the_client() -> None:
     app = an_app()
     app.versions.update(dont_throttle=True, needs_network=True, is_wrapper=True, file_prefix="bin")
     workunits(app, 1)

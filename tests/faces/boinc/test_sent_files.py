@@ -52,7 +52,7 @@ def upload(names: list[str], contents: list[bytes], batch: str = "", order: str 
     return plain_post(body + b"--b--\r\n", "multipart/form-data; boundary=b", "job_file.php")
 
 
-def test_job_files_are_kept_under_their_submitters_names(world: World) -> None:
+def test_uploaded_job_files_are_stored_under_the_submitters_file_names(world: World) -> None:
     big = bytes(range(256)) * 8000
     assert "<success/>" in upload(["a.bin", "b.bin", "same"], [big, b"", big])
     files = {one.name: one.file for one in JobFile.objects.filter(account=world.ada)}
@@ -72,7 +72,7 @@ def md5_of(data: bytes) -> str:
     return hashlib.md5(data).hexdigest()
 
 
-def test_another_may_use_the_same_name_for_other_content(world: World) -> None:
+def test_two_submitters_can_use_the_same_file_name_for_different_content(world: World) -> None:
     a_job_file(world.bob, "in.txt", b"bobs")
     assert "<success/>" in upload(["in.txt"], [b"adas"])
     submitted(
@@ -103,14 +103,18 @@ def test_another_may_use_the_same_name_for_other_content(world: World) -> None:
         ([""], [b"x"], "File name is empty."),
     ],
 )
-def test_files_that_cannot_be_kept_are_refused(names, contents, why) -> None:
+def test_upload_with_a_wrong_count_changed_content_or_bad_name_is_refused(
+    names, contents, why
+) -> None:
     before = (JobFile.objects.count(), File.objects.count())
     assert why in upload(names, contents)
     assert (JobFile.objects.count(), File.objects.count()) == before
     assert not list((settings.VAR_DIR / "download").glob("*/.*.staged"))
 
 
-def test_a_file_is_read_no_further_than_there_is_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_job_file_upload_is_refused_when_the_disk_becomes_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before, asked = (JobFile.objects.count(), File.objects.count()), []
     monkeypatch.setattr(storage, "has_room_for", lambda n: asked.append(n) or len(asked) < 4)
     said = upload(["a", "b"], [b"x", bytes(5_000_000)])
@@ -120,7 +124,7 @@ def test_a_file_is_read_no_further_than_there_is_room(monkeypatch: pytest.Monkey
     assert not list((settings.VAR_DIR / "download").glob("*/.*.staged"))
 
 
-def test_files_of_nobody_are_not_read() -> None:
+def test_job_files_without_a_valid_authenticator_are_refused() -> None:
     body = b'--b\r\nContent-Disposition: form-data; name="request"\r\n\r\n'
     body += b"<upload_files><authenticator>x</authenticator></upload_files>\r\n--b--\r\n"
     reply = plain_post(body, "multipart/form-data; boundary=b", "job_file.php")
@@ -139,24 +143,26 @@ def test_files_of_nobody_are_not_read() -> None:
         ("<batch_id>55</batch_id><delete_time>1767441600</delete_time>", timedelta(days=2)),
     ],
 )
-def test_a_file_stays_as_long_as_its_submitter_or_its_batch_says(world, said, until) -> None:
+def test_file_hold_lasts_until_the_given_delete_time_or_the_batch_expiry(
+    world, said, until
+) -> None:
     FileHold.objects.all().delete()
     assert "<success/>" in upload(["new"], [b"new"], batch=said)
     assert FileHold.objects.get(account=world.ada).until == NOON + until
 
 
-def test_to_ask_for_a_file_keeps_it_longer_but_never_shorter(world: World) -> None:
+def test_file_query_extends_the_hold_but_never_shortens_it(world: World) -> None:
     name = "<phys_name>jf_5d41402abc4b2a76b9719d911017c592</phys_name>"
     for said, until in (("<batch_id>55</batch_id>", 30), ("", 30)):
         post(asked("query_files", said + name), "job_file.php")
         assert FileHold.objects.get(account=world.ada).until == NOON + timedelta(days=until)
 
 
-def test_a_file_for_anothers_batch_is_refused() -> None:
+def test_file_for_a_batch_of_another_account_is_refused() -> None:
     assert "no such batch" in upload(["a"], [b"a"], batch="<batch_id>60</batch_id>")
 
 
-def test_a_file_that_is_gone_is_absent_and_may_be_sent_again(world: World) -> None:
+def test_file_marked_for_deletion_is_absent_and_can_be_uploaded_again(world: World) -> None:
     name = "jf_5d41402abc4b2a76b9719d911017c592"
     file = JobFile.objects.get(account=world.ada, name=name).file
     update(file, doomed_at=NOON)
@@ -170,7 +176,7 @@ def test_a_file_that_is_gone_is_absent_and_may_be_sent_again(world: World) -> No
     assert "<file>" not in post(xml, "job_file.php")
 
 
-def test_a_doomed_files_names_go_with_it(world: World) -> None:
+def test_job_file_names_are_deleted_with_their_file(world: World) -> None:
     file = JobFile.objects.get(account=world.bob).file
     FileHold.objects.filter(file=file).delete()
     update(file, doomed_at=NOON - timedelta(hours=1))
@@ -178,7 +184,7 @@ def test_a_doomed_files_names_go_with_it(world: World) -> None:
     assert not JobFile.objects.filter(account=world.bob).exists()
 
 
-def test_anothers_file_is_absent(world: World) -> None:
+def test_file_of_another_account_is_absent(world: World) -> None:
     name = "jf_7d793037a0760186574b0282f2f435e7"
     assert "<file>0</file>" in post(
         asked("query_files", f"<phys_name>{name}</phys_name>"), "job_file.php"

@@ -50,7 +50,7 @@ def publish(name="in_1", data=DATA):
     return "/" + storage.download_url_path(name)
 
 
-def test_a_client_is_sent_to_an_address_that_is_signed_for_it_and_ends(bucket):
+def test_download_redirects_to_a_signed_url_that_expires(bucket):
     answer = get(publish())
     assert answer.status == "302 Found"
     assert answer.headers["Cache-Control"] == "no-store"
@@ -63,28 +63,28 @@ def test_a_client_is_sent_to_an_address_that_is_signed_for_it_and_ends(bucket):
     assert httpx.get(where, headers={"Range": "bytes=256-511"}).content == DATA[256:512]
 
 
-def test_head_is_signed_as_head(bucket):
+def test_head_request_redirects_to_a_url_signed_for_head(bucket):
     answer = get(publish(), "HEAD")
     assert httpx.head(answer.headers["Location"]).headers["Content-Length"] == str(len(DATA))
 
 
-def test_clients_are_sent_to_the_public_address(bucket, settings):
+def test_redirect_uses_the_public_address_of_the_store(bucket, settings):
     settings.STORAGE = replace(bucket, public="https://files.example.org/")
     where = get("/" + storage.download_url_path("in_1")).headers["Location"]
     assert where.startswith(f"https://files.example.org/{bucket.bucket}/ours/download/")
 
 
-def test_what_is_on_the_disk_is_given_from_there(bucket):
+def test_file_on_the_local_disk_is_served_without_a_redirect(bucket):
     storage.publish(storage.stage_bytes(b"here"), "in_1")
     assert get("/" + storage.download_url_path("in_1")).body == b"here"
 
 
-def test_no_name_that_we_would_not_give_is_signed(bucket):
+def test_unsafe_download_path_returns_404_instead_of_a_signed_url(bucket):
     for path in ("/download/0/../secret", "/download/0/in_1", "/download/2b/.in_1"):
         assert get(path).status == "404 Not Found"
 
 
-def test_a_file_is_given_through_us_with_the_headers_of_the_disk(streamed):
+def test_streamed_file_has_the_same_headers_as_a_local_file(streamed):
     url = publish()
     answer = get(url)
     digest = storage.stage_bytes(DATA).digest
@@ -100,31 +100,33 @@ def test_a_file_is_given_through_us_with_the_headers_of_the_disk(streamed):
 @pytest.mark.parametrize(
     ("asked", "start", "stop"), [("bytes=5-9", 5, 10), ("bytes=767990-", 767990, 768000)]
 )
-def test_a_range_is_given_through_us(streamed, asked, start, stop):
+def test_range_request_is_streamed_from_the_store(streamed, asked, start, stop):
     answer = get(publish(), HTTP_RANGE=asked)
     assert answer.status == "206 Partial Content"
     assert answer.body == DATA[start:stop]
     assert answer.headers["Content-Range"] == f"bytes {start}-{stop - 1}/{len(DATA)}"
 
 
-def test_a_range_of_another_file_is_answered_with_the_whole(streamed):
+def test_streamed_range_with_a_different_if_range_returns_the_whole_file(streamed):
     url = publish()
     tag = get(url).headers["ETag"]
     assert get(url, HTTP_RANGE="bytes=5-9", HTTP_IF_RANGE=tag).body == DATA[5:10]
     assert get(url, HTTP_RANGE="bytes=5-9", HTTP_IF_RANGE='"other"').body == DATA
 
 
-def test_a_range_that_is_not_there_is_refused_with_the_size(streamed):
+def test_streamed_range_beyond_the_end_returns_416_with_the_size(streamed):
     answer = get(publish(), HTTP_RANGE="bytes=768000-")
     assert answer.status == "416 Range Not Satisfiable"
     assert answer.headers["Content-Range"] == "bytes */768000"
 
 
-def test_what_is_nowhere_is_not_found(streamed):
+def test_file_missing_from_the_store_returns_404(streamed):
     assert get("/" + storage.download_url_path("nowhere")).status == "404 Not Found"
 
 
-def test_while_the_store_is_away_clients_are_told_to_come_again(streamed, settings, caplog):
+def test_download_returns_503_with_retry_after_if_the_store_is_unreachable(
+    streamed, settings, caplog
+):
     settings.STORAGE = replace(streamed, endpoint="http://127.0.0.1:9")
     answer = get("/" + storage.download_url_path("in_1"))
     assert answer.status == "503 Service Unavailable"
@@ -132,9 +134,7 @@ def test_while_the_store_is_away_clients_are_told_to_come_again(streamed, settin
     assert "does not answer" in caplog.records[-1].reason
 
 
-def test_without_keys_nothing_is_signed_and_clients_come_again(
-    bucket, monkeypatch, settings, caplog
-):
+def test_download_returns_503_if_the_store_keys_are_missing(bucket, monkeypatch, settings, caplog):
     for name in store.KEYS:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
@@ -149,7 +149,7 @@ class Quiet(WSGIRequestHandler):
         """Drop the log line."""
 
 
-def test_our_own_volunteer_follows_and_goes_on_where_it_was(bucket):
+def test_volunteer_client_follows_the_redirect_and_resumes_at_an_offset(bucket):
     url = publish()
     with make_server("127.0.0.1", 0, download_app, handler_class=Quiet) as server:
         thread = Thread(target=server.serve_forever, daemon=True)
@@ -182,14 +182,16 @@ def away(bucket, settings):
 
 
 @pytest.mark.django_db
-def test_what_is_uploaded_over_the_api_goes_into_the_store(bucket, caller):
+def test_file_uploaded_over_the_api_is_stored_in_the_store(bucket, caller):
     assert caller.put(b"content").status_code == 201
     [key] = store.keys_in(bucket)
     assert key.rpartition("/")[2] == File.objects.get().name
 
 
 @pytest.mark.django_db
-def test_the_api_says_that_the_store_is_away_and_keeps_nothing(away, caller, caplog):
+def test_api_upload_returns_503_and_stores_nothing_if_the_store_is_unreachable(
+    away, caller, caplog
+):
     answer = caller.put(b"content")
     assert (answer.status_code, answer.json()["code"]) == (503, "store_away")
     assert answer["Retry-After"] == "5"
@@ -200,7 +202,7 @@ def test_the_api_says_that_the_store_is_away_and_keeps_nothing(away, caller, cap
     assert "does not answer" in said
 
 
-def test_submitters_of_boincs_kind_are_told_to_try_again(caplog):
+def test_boinc_submission_returns_an_error_if_the_store_is_unreachable(caplog):
     def answer():
         msg = "The store does not answer."
         raise storage.StoreAway(msg)
@@ -214,7 +216,7 @@ def test_submitters_of_boincs_kind_are_told_to_try_again(caplog):
 @pytest.mark.parametrize(
     "words", [("publish_app", "sieve", "1.00", "x86_64-pc-linux-gnu"), ("submit_work", "app")]
 )
-def test_a_shell_is_told_what_to_do(away, tmp_path, words):
+def test_commands_fail_with_a_hint_if_the_store_is_unreachable(away, tmp_path, words):
     an_app("app")
     path = tmp_path / "file"
     path.write_bytes(b"content")

@@ -27,7 +27,9 @@ LOUD = "<stderr_txt>\ncareful\n</stderr_txt>"
         ("validator", {}, None, Outcome.CLIENT_ERROR),
     ],
 )
-def test_a_report_is_judged_by_the_rule_of_its_app(rule, said, upload, outcome) -> None:
+def test_success_rule_of_the_app_decides_the_outcome_of_a_report(
+    rule, said, upload, outcome
+) -> None:
     workunits(an_app(success_rule=rule), 1)
     client = a_client()
     client.report(*client.ask_for_work(), upload=upload, **said)
@@ -35,7 +37,7 @@ def test_a_report_is_judged_by_the_rule_of_its_app(rule, said, upload, outcome) 
 
 
 @pytest.mark.usefixtures("command_apps")
-def test_a_launcher_is_told_the_rule_the_names_and_the_command_line() -> None:
+def test_launcher_command_line_contains_the_rule_file_names_and_shell_command() -> None:
     app = an_app(kind="command", success_rule="both")
     workunits(app, 1, command_line="sort <in >out && echo 'it is'")
     [workunit] = a_client().ask(cpu_req_secs=1.0).workunits
@@ -45,7 +47,7 @@ def test_a_launcher_is_told_the_rule_the_names_and_the_command_line() -> None:
     )
 
 
-def test_a_native_program_is_told_its_command_line_as_it_is() -> None:
+def test_native_app_gets_its_command_line_unchanged() -> None:
     workunits(an_app(), 1, command_line="--n 3 'a b'")
     [workunit] = a_client().ask(cpu_req_secs=1.0).workunits
     assert workunit.command_line == "--n 3 'a b'"

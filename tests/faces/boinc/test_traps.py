@@ -25,14 +25,14 @@ from tests.work import an_app, workunits
 pytestmark = pytest.mark.django_db
 
 
-def test_trap_02_the_content_type_lies_and_the_body_is_read_raw() -> None:
+def test_trap_02_content_type_is_ignored_and_the_body_is_read_raw() -> None:
     body = requests.encode_request(a_client().request())
     for content_type in ("application/x-www-form-urlencoded", "text/xml"):
         response = RpcClient().post("/cgi/scheduler", data=body, content_type=content_type)
         assert b"<hostid>" in response.content
 
 
-def test_trap_02_a_client_needs_no_csrf_token() -> None:
+def test_trap_02_scheduler_request_needs_no_csrf_token() -> None:
     body = requests.encode_request(a_client().request())
     strict = RpcClient(enforce_csrf_checks=True)
     response = strict.post("/cgi/scheduler", data=body, content_type="text/xml")
@@ -46,14 +46,14 @@ def test_trap_03_a_post_is_never_redirected() -> None:
     assert response.status_code == 200
 
 
-def test_trap_06_exit_status_0_is_no_success_without_state_5() -> None:
+def test_trap_06_report_with_exit_status_0_but_not_state_5_is_an_error() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.report(*client.ask_for_work(), state=3, exit_status=0)
     assert Result.objects.get().outcome == Outcome.CLIENT_ERROR
 
 
-def test_trap_06_a_success_whose_output_never_came_has_no_file() -> None:
+def test_trap_06_success_without_an_uploaded_output_has_no_output_file() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.report(*client.ask_for_work(), upload=None)
@@ -62,14 +62,14 @@ def test_trap_06_a_success_whose_output_never_came_has_no_file() -> None:
     assert result.output_files.count() == 0
 
 
-def test_trap_08_the_upload_url_says_what_it_is() -> None:
+def test_trap_08_upload_url_contains_file_upload_handler() -> None:
     workunits(an_app(), 1)
     reply = a_client().ask(cpu_req_secs=1)
     assert all("file_upload_handler" in url for file in reply.uploads for url in file.urls)
     assert reply.uploads
 
 
-def test_trap_09_the_second_rpc_of_a_fresh_host_carries_sequence_number_0_again() -> None:
+def test_trap_09_second_rpc_with_sequence_number_0_is_the_same_host() -> None:
     client = a_client()
     first = client.ask()
     assert first.hostid is not None
@@ -79,7 +79,7 @@ def test_trap_09_the_second_rpc_of_a_fresh_host_carries_sequence_number_0_again(
     assert Host.objects.count() == 1
 
 
-def test_trap_09_an_equal_sequence_number_is_the_same_client() -> None:
+def test_trap_09_repeated_sequence_number_creates_no_new_host() -> None:
     client = a_client()
     for _ in range(3):
         client.ask()
@@ -105,7 +105,7 @@ def test_trap_10_unknown_and_repeated_results_are_acknowledged() -> None:
     assert Result.objects.get().outcome == Outcome.SUCCESS
 
 
-def test_trap_11_a_lost_reply_costs_nothing_the_results_are_sent_again() -> None:
+def test_trap_11_results_of_a_lost_reply_are_sent_again() -> None:
     workunits(an_app(), 2)
     client = a_client()
     client.ask()
@@ -117,7 +117,9 @@ def test_trap_11_a_lost_reply_costs_nothing_the_results_are_sent_again() -> None
     assert set(Result.objects.values_list("resent_count", flat=True)) == {1}
 
 
-def test_trap_11_an_answer_is_made_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trap_11_failure_to_build_the_reply_leaves_results_unsent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
@@ -132,7 +134,7 @@ def test_trap_11_an_answer_is_made_before_the_commit(monkeypatch: pytest.MonkeyP
     assert Result.objects.get().server_state == ServerState.UNSENT
 
 
-def test_trap_12_a_result_that_the_client_keeps_losing_is_given_up() -> None:
+def test_trap_12_lost_result_expires_after_the_maximum_number_of_resends() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask_for_work()
@@ -146,7 +148,7 @@ def test_trap_12_a_result_that_the_client_keeps_losing_is_given_up() -> None:
     assert Result.objects.filter(report_deadline__lt=timezone.now()).count() == 1
 
 
-def test_lost_results_that_the_queue_would_make_late_again_are_given_up() -> None:
+def test_lost_results_that_would_be_late_again_expire_instead_of_being_resent() -> None:
     workunits(an_app(), 3, rsc_fpops_est=1e12, delay_bound=timedelta(hours=1))
     client = a_client()
     client.ask()
@@ -184,7 +186,7 @@ def test_trap_14_a_rotated_key_is_sent_with_the_old_keys_signature() -> None:
     assert reply.code_sign_key_signature is not None
 
 
-def test_trap_14_a_foreign_key_is_told_to_attach_anew() -> None:
+def test_trap_14_client_with_an_unknown_code_sign_key_gets_a_message_and_no_work() -> None:
     client = a_client(code_sign_key="1024\nabcdef\n.")
     workunits(an_app(), 1)
     reply = client.ask(cpu_req_secs=1)
@@ -192,7 +194,7 @@ def test_trap_14_a_foreign_key_is_told_to_attach_anew() -> None:
     assert reply.results == ()
 
 
-def test_trap_17_no_cpu_time_and_no_elapsed_time_are_taken_as_they_are() -> None:
+def test_trap_17_zero_cpu_time_and_elapsed_time_are_accepted() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.report(*client.ask_for_work(), final_cpu_time=0.0, final_elapsed_time=0.0)
@@ -200,7 +202,7 @@ def test_trap_17_no_cpu_time_and_no_elapsed_time_are_taken_as_they_are() -> None
     assert (result.cpu_time, result.elapsed_time) == (0, 0)
 
 
-def test_trap_21_a_reattached_computer_is_the_same_host_and_what_it_held_is_detached() -> None:
+def test_trap_21_reattached_client_keeps_its_host_and_its_results_are_detached() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask_for_work()
@@ -210,7 +212,7 @@ def test_trap_21_a_reattached_computer_is_the_same_host_and_what_it_held_is_deta
     assert Result.objects.get().outcome == Outcome.CLIENT_DETACHED
 
 
-def test_trap_21_several_clients_on_one_computer_detach_nothing() -> None:
+def test_trap_21_second_client_on_a_computer_does_not_detach_results() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask_for_work(allow_multiple_clients=True)
@@ -219,18 +221,18 @@ def test_trap_21_several_clients_on_one_computer_detach_nothing() -> None:
     assert Result.objects.get().server_state == ServerState.IN_PROGRESS
 
 
-def test_trap_23_the_venue_is_sent_as_it_is() -> None:
+def test_trap_23_venue_of_the_host_is_sent() -> None:
     client = a_client()
     client.ask()
     Host.objects.update(venue="school")
     assert client.ask().host_venue == "school"
 
 
-def test_trap_24_the_master_url_is_the_one_to_attach_to() -> None:
+def test_trap_24_reply_contains_the_configured_master_url() -> None:
     assert a_client().ask().master_url == settings.PROJECT.master_url
 
 
-def test_trap_25_a_name_with_markup_is_escaped_and_raw_preferences_stay_raw() -> None:
+def test_trap_25_user_name_is_escaped_and_preferences_are_sent_as_raw_xml() -> None:
     client = a_client()
     Account.objects.update(name="<b>Ada & Co", project_prefs="<resource_share>50</resource_share>")
     body = requests.encode_request(client.request())
@@ -262,7 +264,7 @@ def test_trap_26_every_download_has_its_size_and_md5() -> None:
     assert all(file.nbytes and file.md5_cksum for file in reply.files)
 
 
-def test_trap_05_a_new_version_number_is_what_makes_a_client_take_new_files() -> None:
+def test_trap_05_newest_version_number_is_sent() -> None:
     app = an_app()
     workunits(app, 1)
     an_app(version_num=101)
@@ -271,7 +273,7 @@ def test_trap_05_a_new_version_number_is_what_makes_a_client_take_new_files() ->
     assert AppVersion.objects.count() == 2
 
 
-def test_trap_32_an_aborted_result_without_time_or_stderr_is_taken() -> None:
+def test_trap_32_aborted_result_without_time_or_stderr_is_accepted() -> None:
     workunits(an_app(), 1, delay_bound=timedelta(days=1))
     client = a_client()
     client.report(
@@ -281,7 +283,7 @@ def test_trap_32_an_aborted_result_without_time_or_stderr_is_taken() -> None:
     assert (result.outcome, result.exit_status, result.stderr) == (Outcome.CLIENT_ERROR, 202, "")
 
 
-def test_trickles_are_kept_before_they_are_acknowledged() -> None:
+def test_acknowledged_trickle_is_stored_once() -> None:
     workunits(an_app(), 1)
     client = a_client()
     client.ask()
@@ -294,7 +296,7 @@ def test_trickles_are_kept_before_they_are_acknowledged() -> None:
     assert not client.ask().message_ack
 
 
-def test_trap_16_the_default_bound_gives_a_time_limit_that_clients_enforce() -> None:
+def test_trap_16_default_fpops_bound_gives_a_time_limit_above_two_minutes() -> None:
     """A client raises a limit under two minutes to twelve hours, even on a fast host."""
     workunits(an_app(), 1)
     reply = a_client().ask(cpu_req_secs=1)
@@ -321,7 +323,9 @@ def wsgi(method: str, body: bytes, **environ: object) -> tuple[str, bytes]:
     return said[0], b"".join(answer)
 
 
-def test_the_short_way_says_what_djangos_way_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_path_answers_get_and_post_and_returns_405_for_put(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(scheduler_rpc, "close_old_connections", lambda: None)
     body = requests.encode_request(a_client().request(rpc_seqno=1, hostid=0))
     status, answer = wsgi("POST", body)
@@ -331,7 +335,7 @@ def test_the_short_way_says_what_djangos_way_says(monkeypatch: pytest.MonkeyPatc
     assert wsgi("PUT", body) == ("405 Method Not Allowed", b"")
 
 
-def test_the_short_way_logs_what_nobody_foresaw(
+def test_fast_path_returns_500_and_logs_an_unexpected_exception(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(scheduler_rpc, "close_old_connections", lambda: None)

@@ -122,7 +122,7 @@ def captured_body(name: str) -> bytes:
 
 
 @pytest.mark.parametrize("name", REPLAYED)
-def test_an_upload_of_a_real_client_arrives(name) -> None:
+def test_recorded_upload_of_a_boinc_client_is_stored(name) -> None:
     body = captured_body(name)
     request, start = uploads.decode_request(body)
     grant = signing.upload_grant(request.name, request.max_nbytes).strip()
@@ -136,7 +136,7 @@ def test_an_upload_of_a_real_client_arrives(name) -> None:
     assert digest.sha256 == hashlib.sha256(body[start:]).hexdigest()
 
 
-def test_the_head_of_a_real_upload_is_kept_and_its_rest_is_asked_for() -> None:
+def test_received_part_of_a_truncated_recorded_upload_is_kept() -> None:
     body = captured_body("8_01_attach/0017")  # 307200 bytes were announced, the capture was cut
     request, start = uploads.decode_request(body)
     grant = signing.upload_grant(request.name, request.max_nbytes).strip().encode()
@@ -147,7 +147,7 @@ def test_the_head_of_a_real_upload_is_kept_and_its_rest_is_asked_for() -> None:
 
 
 @pytest.mark.parametrize("name", ["01_attach/0012", "8_01_attach/0013"])
-def test_a_real_upload_that_was_altered_on_the_way_is_discarded(name) -> None:
+def test_recorded_upload_with_altered_content_is_discarded(name) -> None:
     body = captured_body(
         name
     )  # host names in the file were replaced after the capture, its MD5 was not
@@ -159,34 +159,34 @@ def test_a_real_upload_that_was_altered_on_the_way_is_discarded(name) -> None:
     assert ask_size(request.name) == UploadReply.size(0)
 
 
-def test_a_size_query_of_a_real_client_is_answered() -> None:
+def test_recorded_size_query_of_a_boinc_client_is_answered() -> None:
     reply = call(captured_body("08a_resume/0072"))
     assert b"<status>0</status>\n    <file_size>0</file_size>" in reply.body
 
 
 @pytest.mark.parametrize("name", ["01_attach/0011", "06i_nosig/0149"])
-def test_a_foreign_or_missing_signature_is_refused(name) -> None:
+def test_recorded_upload_with_a_foreign_or_missing_signature_is_refused(name) -> None:
     assert call(captured_body(name)).reply.status == -1
 
 
 # Sizes
 
 
-def test_the_size_of_a_file_that_is_not_here_is_zero() -> None:
+def test_size_query_for_a_missing_file_returns_zero() -> None:
     assert ask_size() == UploadReply.size(0)
 
 
-def test_the_size_of_a_finished_file_is_its_size() -> None:
+def test_size_query_for_a_finished_file_returns_its_size() -> None:
     send()
     assert ask_size() == UploadReply.size(len(DATA))
 
 
-def test_of_a_partial_file_one_byte_is_held_back() -> None:
+def test_size_query_for_a_partial_file_returns_one_byte_less() -> None:
     cut_off(after=20_000)
     assert ask_size() == UploadReply.size(19_999)
 
 
-def test_a_file_that_is_all_here_but_not_finished_is_not_called_delivered(monkeypatch) -> None:
+def test_complete_but_unfinished_upload_is_not_reported_as_complete(monkeypatch) -> None:
     """A crash between the last byte and the final name must not lose the result."""
 
     def crash(*_args, **_kwargs):
@@ -207,7 +207,7 @@ def test_an_empty_file_is_created() -> None:
     assert storage.finished_uploads(["out_0"])["out_0"].nbytes == 0
 
 
-def test_a_file_may_be_as_large_as_its_limit_and_no_larger() -> None:
+def test_file_larger_than_its_limit_is_refused() -> None:
     assert send(max_nbytes=len(DATA)) == UploadReply.done()
     reply = send("out_1", max_nbytes=len(DATA) - 1)
     assert reply.status == -1
@@ -215,7 +215,7 @@ def test_a_file_may_be_as_large_as_its_limit_and_no_larger() -> None:
     assert arrived("out_1") is None
 
 
-def test_numbers_beyond_two_gibibytes_are_no_surprise() -> None:
+def test_sizes_and_offsets_above_two_gibibytes_are_supported() -> None:
     nbytes = 5 * 2**30
     reply = send(data=b"start", nbytes=nbytes, max_nbytes=2**40)
     assert reply == UploadReply.later(f"Upload is incomplete: 5 of {nbytes} bytes")
@@ -230,7 +230,7 @@ def test_numbers_beyond_two_gibibytes_are_no_surprise() -> None:
 # Resuming
 
 
-def test_a_body_that_ends_early_is_kept_for_the_next_attempt() -> None:
+def test_truncated_upload_is_kept_and_can_be_resumed() -> None:
     reply = cut_off(after=20_000)
     assert reply == UploadReply.later(f"Upload is incomplete: 20000 of {len(DATA)} bytes")
     assert arrived() is None
@@ -238,7 +238,7 @@ def test_a_body_that_ends_early_is_kept_for_the_next_attempt() -> None:
     assert arrived() == DATA
 
 
-def test_a_connection_that_breaks_with_an_error_keeps_what_arrived() -> None:
+def test_received_bytes_are_kept_after_a_connection_error() -> None:
     class Breaking(io.BytesIO):
         def read(self, *args):
             return super().read(*args) or self.broken()
@@ -252,13 +252,13 @@ def test_a_connection_that_breaks_with_an_error_keeps_what_arrived() -> None:
     assert 20_000 < ask_size().file_size < 30_000
 
 
-def test_an_upload_may_start_again_before_what_is_here() -> None:
+def test_upload_can_restart_before_the_received_size() -> None:
     cut_off(data=b"x" * len(DATA), after=30_000)
     assert send(offset=0) == UploadReply.done()
     assert arrived() == DATA
 
 
-def test_an_upload_may_not_start_behind_what_is_here() -> None:
+def test_upload_cannot_start_after_the_received_size() -> None:
     cut_off(after=20_000)
     reply = send(offset=20_001)
     assert reply.status == 1
@@ -266,7 +266,7 @@ def test_an_upload_may_not_start_behind_what_is_here() -> None:
     assert ask_size().file_size == 19_999
 
 
-def test_an_upload_of_which_all_is_here_is_finished() -> None:
+def test_upload_of_zero_remaining_bytes_finishes_the_file() -> None:
     cut_off(after=len(DATA) - 1)
     path = storage.upload_path("out_0").with_name(".out_0.part")
     path.write_bytes(DATA)
@@ -274,7 +274,7 @@ def test_an_upload_of_which_all_is_here_is_finished() -> None:
     assert arrived() == DATA
 
 
-def test_an_offset_behind_the_end_is_never_a_success() -> None:
+def test_upload_offset_beyond_the_end_of_the_file_does_not_succeed() -> None:
     reply = send(offset=len(DATA) + 1)
     assert reply.status == 1
     assert arrived() is None
@@ -290,7 +290,7 @@ many = hypothesis_settings(
     data=st.binary(min_size=1, max_size=4000),
     attempts=st.lists(st.tuples(st.integers(0, 4000), st.integers(0, 4000)), max_size=8),
 )
-def test_any_row_of_partial_attempts_ends_with_the_identical_file(data, attempts) -> None:
+def test_any_sequence_of_partial_uploads_ends_with_the_identical_file(data, attempts) -> None:
     """Each attempt starts at or before the received size, and is cut at any point."""
     name = f"out_{secrets.token_hex(8)}"
     for back, sent in attempts:
@@ -308,7 +308,7 @@ def test_any_row_of_partial_attempts_ends_with_the_identical_file(data, attempts
 
 @pytest.mark.parametrize("piece", [1, 7, 501, 16_384])
 @pytest.mark.parametrize("header_alone", [True, False])
-def test_a_body_may_come_in_pieces_of_any_size(piece, header_alone) -> None:
+def test_upload_body_can_be_read_in_pieces_of_any_size(piece, header_alone) -> None:
     class Pieces(io.BytesIO):
         def read(self, size):
             alone = header_alone and self.tell() < start
@@ -327,12 +327,12 @@ def test_a_body_may_come_in_pieces_of_any_size(piece, header_alone) -> None:
 @pytest.mark.parametrize(
     "name", ["..", "../../etc/passwd", "/etc/passwd", "a%2e", ".out_0.part", "a" * 256]
 )
-def test_a_bad_name_is_refused_for_ever(name) -> None:
+def test_bad_file_name_is_permanently_refused(name) -> None:
     assert send(name).status == -1
     assert ask_size(name).status == -1
 
 
-def test_what_can_never_heal_is_refused_for_ever() -> None:
+def test_invalid_upload_request_is_permanently_refused() -> None:
     other = signing.upload_grant("out_1", 100_000)
     assert send(grant=None) == UploadReply.never("missing signature")
     assert send(grant="00\n.") == UploadReply.never("invalid signature")
@@ -346,13 +346,13 @@ def test_what_can_never_heal_is_refused_for_ever() -> None:
     assert not any(Path(storage.upload_path("out_0")).parent.parent.glob("*/*"))
 
 
-def test_the_limit_of_the_grant_counts_and_not_the_one_in_the_request() -> None:
+def test_upload_with_another_limit_than_its_grant_is_refused() -> None:
     grant = signing.upload_grant("out_0", 10)
     reply = send(max_nbytes=100_000, grant=grant)
     assert reply == UploadReply.never("invalid signature")
 
 
-def test_trap_07_what_may_heal_is_never_refused_for_ever(monkeypatch, caplog) -> None:
+def test_trap_07_transient_fault_returns_a_retryable_status(monkeypatch, caplog) -> None:
     """With status -1 clients discard finished work, so faults of the server return 1."""
     assert call(b"").reply.status == 1
     assert call(b"<data_server_request>\n<file_up", length=900).reply.status == 1
@@ -373,7 +373,7 @@ def test_trap_07_what_may_heal_is_never_refused_for_ever(monkeypatch, caplog) ->
     assert send() == UploadReply.done()
 
 
-def test_trap_07_a_lost_grant_key_alerts_the_operator_and_the_client_comes_again(
+def test_trap_07_upload_signed_with_a_lost_grant_key_is_retryable_and_logs_an_error(
     settings, tmp_path, caplog
 ) -> None:
     request = uploads.encode_request(request_for(), DATA)
@@ -385,13 +385,13 @@ def test_trap_07_a_lost_grant_key_alerts_the_operator_and_the_client_comes_again
     assert alert.upload == "out_0"
 
 
-def test_trap_07_without_any_keys_clients_come_again(settings, tmp_path) -> None:
+def test_trap_07_upload_without_server_keys_is_retryable(settings, tmp_path) -> None:
     request = uploads.encode_request(request_for(), DATA)
     settings.KEYS_DIR = tmp_path / "no keys"
     assert call(request).reply.status == 1
 
 
-def test_a_full_disk_is_said_before_anything_is_written(monkeypatch) -> None:
+def test_upload_to_a_full_disk_is_deferred_before_anything_is_written(monkeypatch) -> None:
     monkeypatch.setattr("django.conf.settings.MIN_FREE_BYTES", 2**62)
     assert send() == UploadReply.later("Server is out of disk space")
     assert ask_size() == UploadReply.later("Server is out of disk space")
@@ -399,7 +399,7 @@ def test_a_full_disk_is_said_before_anything_is_written(monkeypatch) -> None:
     assert send() == UploadReply.done()
 
 
-def test_a_disk_that_fills_up_on_the_way_keeps_what_it_has(monkeypatch) -> None:
+def test_written_bytes_are_kept_when_the_disk_fills_up_during_an_upload(monkeypatch) -> None:
     write, written = os.write, []
 
     def fills_up(descriptor, data):
@@ -416,7 +416,7 @@ def test_a_disk_that_fills_up_on_the_way_keeps_what_it_has(monkeypatch) -> None:
     assert arrived() == DATA
 
 
-def test_a_wrong_md5_discards_what_arrived() -> None:
+def test_upload_with_a_wrong_md5_is_discarded() -> None:
     reply = send(md5="0" * 32)
     assert reply.status == 1
     assert "not 00000000000000000000000000000000 as announced" in reply.message
@@ -424,7 +424,7 @@ def test_a_wrong_md5_discards_what_arrived() -> None:
     assert send(md5=None) == UploadReply.done()
 
 
-def test_the_operator_can_stop_uploads(settings) -> None:
+def test_stop_upload_file_disables_uploads(settings) -> None:
     settings.VAR_DIR.mkdir(exist_ok=True)
     (settings.VAR_DIR / "stop_upload").touch()
     assert send() == UploadReply.later("File uploads are temporarily disabled")
@@ -434,13 +434,13 @@ def test_the_operator_can_stop_uploads(settings) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-def test_only_a_post_is_an_upload(method) -> None:
+def test_upload_with_a_method_other_than_post_returns_405(method) -> None:
     answer = call(REQUEST_METHOD=method)
     assert answer.status == "405 Method Not Allowed"
     assert answer.headers["Allow"] == "POST"
 
 
-def test_the_grant_is_checked_before_the_body_is_read_and_little_is_drained() -> None:
+def test_grant_is_checked_before_the_whole_body_is_read() -> None:
     data = b"x" * 5_000_000
     bad = request_for(data=data, max_nbytes=10_000_000, grant="00\n.")
     body = Counting(uploads.encode_request(bad, data))
@@ -458,13 +458,13 @@ def test_a_refused_small_body_is_read_to_its_end() -> None:
 # The traps
 
 
-def test_trap_02_the_content_type_is_a_lie_and_does_not_matter() -> None:
+def test_trap_02_content_type_of_an_upload_is_ignored() -> None:
     for number, kind in enumerate(["application/x-www-form-urlencoded", "text/xml", ""]):
         body = uploads.encode_request(request_for(f"out_{number}"), DATA)
         assert call(body, CONTENT_TYPE=kind).reply == UploadReply.done()
 
 
-def test_trap_28_a_client_that_expects_100_continue_is_served() -> None:
+def test_trap_28_upload_with_expect_100_continue_is_accepted() -> None:
     data = (
         b"x" * 3_000_000
     )  # clients send this above a megabyte; the web server sends 100 when the body is read
@@ -475,7 +475,7 @@ def test_trap_28_a_client_that_expects_100_continue_is_served() -> None:
     assert arrived() == data
 
 
-def test_trap_29_the_data_has_no_end_mark_and_the_length_decides() -> None:
+def test_trap_29_content_length_decides_where_the_data_ends() -> None:
     data = b"ends like XML</data>\n</file_upload>\n"
     body = uploads.encode_request(request_for(data=data), data)
     stream = Counting(body + b"POST /the/next/request HTTP/1.1")
@@ -484,12 +484,12 @@ def test_trap_29_the_data_has_no_end_mark_and_the_length_decides() -> None:
     assert arrived() == data
 
 
-def test_trap_29_more_than_was_announced_is_not_written() -> None:
+def test_trap_29_bytes_beyond_the_announced_size_are_not_written() -> None:
     assert send(body=DATA + b"and more") == UploadReply.done()
     assert arrived() == DATA
 
 
-def test_trap_29_an_upload_may_be_repeated_after_success_and_changes_nothing() -> None:
+def test_trap_29_repeated_upload_of_a_finished_file_succeeds_and_changes_nothing() -> None:
     assert send() == UploadReply.done()
     before = storage.upload_path("out_0").stat()
     data = b"another content, by anyone who has the grant"
@@ -502,7 +502,7 @@ def test_trap_29_an_upload_may_be_repeated_after_success_and_changes_nothing() -
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_trap_30_a_copied_grant_uploads_that_one_file_and_no_other() -> None:
+def test_trap_30_copied_grant_is_valid_only_for_its_own_file() -> None:
     grant = signing.upload_grant("out_0", 100_000)
     assert send("out_1", grant=grant).status == -1
     assert send("out_0", grant=grant) == UploadReply.done()
@@ -527,7 +527,7 @@ class Pausing(io.BytesIO):
         return super().read(size)
 
 
-def test_a_second_upload_of_the_same_file_finds_it_locked() -> None:
+def test_second_concurrent_upload_of_a_file_is_deferred_as_locked() -> None:
     body = uploads.encode_request(request_for(), DATA)
     slow, replies = Pausing(body), []
     thread = threading.Thread(
@@ -547,7 +547,7 @@ def test_a_second_upload_of_the_same_file_finds_it_locked() -> None:
 
 
 @pytest.mark.parametrize("attempt", range(10))
-def test_uploads_of_the_same_file_at_the_same_moment_end_with_one_whole_file(attempt) -> None:
+def test_concurrent_uploads_of_a_file_end_with_one_complete_file(attempt) -> None:
     start, replies = threading.Barrier(4), []
 
     def client(offset):

@@ -284,7 +284,9 @@ def test_invalid_job_refuses_the_whole_submission(job: str, why: str | None) -> 
 def test_command_line_in_both_job_and_template_is_refused() -> None:
     template = INPUT.replace("</workunit>", "<command_line>-t</command_line></workunit>")
     why = refused(a_job(f"<command_line>-j</command_line>{template}"))
-    assert why.startswith("job 0: The submission has the command line '-j', the template '-t'.")
+    assert why.startswith(
+        "job 0: The submission has the command line '-j', and the template has '-t'."
+    )
 
 
 def test_second_submission_into_a_batch_is_refused() -> None:
@@ -325,11 +327,11 @@ def test_two_accounts_can_use_the_same_batch_name() -> None:
 def test_submission_over_the_quota_of_workunits_or_bytes_is_refused(world: World) -> None:
     kept = kept_output_bytes(world.ada)
     Submitter.objects.filter(account=world.ada).update(max_unfinished_workunits=3)
-    assert "may have 3; 2 are too many" in refused(a_job() * 2)
+    assert "2 more would exceed the limit of 3" in refused(a_job() * 2)
     Submitter.objects.filter(account=world.ada).update(
         max_unfinished_workunits=None, max_kept_bytes=kept + 10
     )
-    assert f"bytes of files kept, and may have {kept + 10}" in refused(a_job(source="y" * 20))
+    assert f"bytes of files, and the limit is {kept + 10}" in refused(a_job(source="y" * 20))
     assert "<batch_id>" in submitted(a_job(source="z"))
 
 

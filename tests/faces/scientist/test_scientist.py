@@ -85,7 +85,7 @@ def workunits():
 # Logging in
 
 
-def test_a_login_keeps_a_token_and_a_logout_revokes_it(run, monkeypatch):
+def test_login_stores_a_token_and_logout_revokes_it(run, monkeypatch):
     monkeypatch.delenv("MANYHANDS_TOKEN")
     monkeypatch.delenv("MANYHANDS_URL")
     digest = accounts.password_digest(email="ann@example.org", password="a long password")
@@ -115,7 +115,7 @@ def chief(monkeypatch) -> tuple[str, ...]:
     return ("login", URL, "--email", "admin@localhost.org", "--password", "a long password")
 
 
-def test_a_login_that_names_no_scope_creates_and_publishes_an_app(run, chief, tmp_path):
+def test_login_without_scopes_can_create_and_publish_an_app(run, chief, tmp_path):
     (tmp_path / "run.sh").write_text("#!/bin/sh\ncat in\n")
     code, said, _ = run(*chief)
     assert (code, said.split("(")[1]) == (0, "read, submit, publish, manage)\n")
@@ -128,7 +128,7 @@ def test_a_login_that_names_no_scope_creates_and_publishes_an_app(run, chief, tm
 @pytest.mark.parametrize(
     ("scopes", "missing"), [(["read", "submit"], "manage"), (["read", "manage"], "publish")]
 )
-def test_publishing_names_the_scope_that_is_missing_and_how_to_get_it(
+def test_publishing_without_a_required_scope_shows_the_scope_and_the_login_command(
     run, chief, tmp_path, scopes, missing
 ):
     (tmp_path / "run.sh").write_text("#!/bin/sh\ncat in\n")
@@ -149,7 +149,7 @@ def test_publishing_names_the_scope_that_is_missing_and_how_to_get_it(
         (["--token", "with space"], 2, "has invalid characters"),
     ],
 )
-def test_a_login_that_is_refused_says_why_and_keeps_nothing(
+def test_refused_login_shows_the_reason_and_stores_no_token(
     run, monkeypatch, words, code, complaint
 ):
     monkeypatch.delenv("MANYHANDS_TOKEN")
@@ -160,7 +160,7 @@ def test_a_login_that_is_refused_says_why_and_keeps_nothing(
     assert store.load().projects == {}
 
 
-def test_an_address_that_is_no_project_is_told_from_one_that_is_away(run, wire):
+def test_url_of_no_project_and_unreachable_project_show_different_errors(run, wire):
     code, _, complaint = run("list", "--url", f"{URL}elsewhere/")
     assert code == 3
     assert "does not answer as a Manyhands project" in complaint
@@ -171,7 +171,7 @@ def test_an_address_that_is_no_project_is_told_from_one_that_is_away(run, wire):
     assert run("list", "--url", "ftp://x/")[0] == 2
 
 
-def test_without_a_command_there_is_help_and_it_fits_a_terminal(run, monkeypatch):
+def test_missing_command_shows_help_and_help_fits_80_columns(run, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     code, said, complaint = run()
     assert (code, said) == (2, "")
@@ -183,7 +183,7 @@ def test_without_a_command_there_is_help_and_it_fits_a_terminal(run, monkeypatch
         assert all(len(line) <= 80 or "{" in line for line in said.splitlines()), said
 
 
-def test_a_complaint_can_be_read_by_programs(run):
+def test_errors_are_json_with_the_option_json(run):
     code, said, complaint = run("show", "nothing", "--json")
     assert (code, said) == (5, "")
     assert json.loads(complaint)["detail"] == "You have no batch, workunit or result 'nothing'."
@@ -192,7 +192,7 @@ def test_a_complaint_can_be_read_by_programs(run):
 # Submitting
 
 
-def test_a_file_is_a_workunit_whatever_it_is_called(run, fold, tmp_path):
+def test_each_file_with_any_name_becomes_a_workunit(run, fold, tmp_path):
     names = ["a b.txt", "蛋白質.txt", "-x.txt", "q'u\"o.txt"]
     for number, name in enumerate(names):
         (tmp_path / name).write_bytes(b"%d\xff" % number)
@@ -212,7 +212,7 @@ def test_a_file_is_a_workunit_whatever_it_is_called(run, fold, tmp_path):
     assert all(one.outputs_kept for one in made)
 
 
-def test_files_of_one_name_from_two_folders_are_two_workunits(run, fold, tmp_path):
+def test_files_with_the_same_name_in_two_folders_become_two_workunits(run, fold, tmp_path):
     for folder in "ab":
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "x.txt").write_text(folder)
@@ -223,7 +223,7 @@ def test_files_of_one_name_from_two_folders_are_two_workunits(run, fold, tmp_pat
     assert second == f"{first}-2"
 
 
-def test_a_long_file_is_sent_once_however_many_workunits_read_it(run, fold, wire, tmp_path):
+def test_file_used_by_several_workunits_is_uploaded_once(run, fold, wire, tmp_path):
     (tmp_path / "long").write_bytes(os.urandom(50_000))
     (tmp_path / "again").write_bytes((tmp_path / "long").read_bytes())
     (tmp_path / "shared").write_bytes(b"short")
@@ -235,7 +235,7 @@ def test_a_long_file_is_sent_once_however_many_workunits_read_it(run, fold, wire
     assert len(wire.paths("PUT")) == 2
 
 
-def test_parameters_fill_command_lines_and_are_noted(run, fold):
+def test_parameters_are_inserted_into_command_lines_and_stored_in_meta(run, fold):
     code, _, _ = run(
         "submit", "fold", "--param", "seed=1..3", "--param", "mode=a,b", "--count", "2",
         "--command-line", "--seed {seed} {mode} {index}", "--quorum", "2", "--deadline", "3d",
@@ -253,7 +253,7 @@ def test_parameters_fill_command_lines_and_are_noted(run, fold):
     assert (batch.meta, batch.priority) == ({"study": 7, "who": "me"}, 4)
 
 
-def test_lines_of_json_are_workunits_and_may_name_files(run, fold, tmp_path):
+def test_ndjson_lines_become_workunits_and_can_refer_to_files(run, fold, tmp_path):
     (tmp_path / "a.txt").write_text("1 30")
     lines = [
         {
@@ -280,7 +280,7 @@ def test_lines_of_json_are_workunits_and_may_name_files(run, fold, tmp_path):
         ('{"deadline": "soon"}', "'soon' is not a duration"),
     ],
 )
-def test_a_line_that_is_no_workunit_is_named_and_nothing_is_submitted(
+def test_invalid_ndjson_line_is_reported_and_nothing_is_submitted(
     run, fold, tmp_path, line, complaint
 ):
     (tmp_path / "w.ndjson").write_text('{"command_line": "1"}\n' + line)
@@ -298,7 +298,7 @@ def test_an_unknown_field_is_reported_with_a_suggestion(run, fold, tmp_path):
     assert "Hint: did you mean 'delay_bound_seconds'?" in said
 
 
-def test_a_refusal_of_the_project_is_shown_with_its_hint(run, fold):
+def test_refusal_by_the_project_is_shown_with_its_hint(run, fold):
     code, _, said = run("submit", "fold", "--count", "2", "--field", "min_quorum=-1")
     assert code == 4
     assert "min_quorum" in said
@@ -312,24 +312,24 @@ def test_a_refusal_of_the_project_is_shown_with_its_hint(run, fold):
         (
             {"max_unfinished_workunits": 3},
             ["--count", "4"],
-            "0 unfinished workunits and may have 3",
-            "submit fewer, wait, or ask the project's staff for more.",
+            "0 unfinished workunits; 4 more would exceed the limit of 3",
+            "submit fewer, wait, or ask the project's staff for a higher limit.",
         ),
         (
             {"max_kept_bytes": 5},
             ["--input-text", "far too long"],
-            "bytes of files kept, and may have 5",
-            "give up files, retire batches, or ask the project's staff for more.",
+            "bytes of files, and the limit is 5",
+            "give up files, retire batches, or ask the project's staff for a higher limit.",
         ),
         (
             {"max_kept_bytes": 5},
             ["--count", "1", "--input", "long"],
-            "bytes of files kept, and may have 5",
-            "give up files, retire batches, or ask the project's staff for more.",
+            "bytes of files, and the limit is 5",
+            "give up files, retire batches, or ask the project's staff for a higher limit.",
         ),
     ],
 )
-def test_a_quota_says_what_it_is_and_what_to_do(
+def test_submission_above_a_quota_shows_the_quota_and_a_hint(
     run, fold, monkeypatch, quota, words, complaint, hint
 ):
     bob = Scientist(email="bob@example.org", name="Bob")
@@ -347,7 +347,7 @@ def test_a_quota_says_what_it_is_and_what_to_do(
     assert not Batch.objects.exists()
 
 
-def test_a_batch_waits_for_another_by_its_name(run, fold):
+def test_batch_can_follow_another_batch_given_by_name(run, fold):
     run("submit", "fold", "--count", "1", "--batch", "first")
     code, _, _ = run(
         "submit", "fold", "--count", "1", "--after", "first", "--after-any", "--expires", "2d"
@@ -379,7 +379,7 @@ def test_a_batch_waits_for_another_by_its_name(run, fold):
         (["--ndjson", "empty"], "no workunits to submit"),
     ],
 )
-def test_what_cannot_be_meant_is_refused_before_anything_is_sent(
+def test_invalid_submit_options_are_refused_before_a_request_is_sent(
     run, fold, tmp_path, wire, words, complaint
 ):
     (tmp_path / "folder").mkdir()
@@ -403,7 +403,7 @@ def nobody(monkeypatch):
     os.seteuid(before)
 
 
-def test_a_file_that_may_not_be_read_is_named(run, fold, tmp_path, request):
+def test_unreadable_file_is_reported_by_name(run, fold, tmp_path, request):
     (tmp_path / "secret").touch(mode=0)
     request.getfixturevalue("nobody")
     code, _, said = run("submit", "fold", "secret")
@@ -411,13 +411,13 @@ def test_a_file_that_may_not_be_read_is_named(run, fold, tmp_path, request):
     assert "secret: Permission denied." in said
 
 
-def test_an_app_that_is_not_there_is_named(run):
+def test_unknown_app_is_reported_by_name(run):
     code, _, said = run("submit", "fald", "--count", "1")
     assert code == 5
     assert "There is no app 'fald'." in said
 
 
-def test_an_answer_that_is_lost_makes_no_second_submission(run, fold, wire):
+def test_retry_after_a_lost_reply_creates_no_second_submission(run, fold, wire):
     wire.faults.append(("workunits", lost))
     assert run("submit", "fold", "--count", "3")[0] == 0
     assert wire.paths("POST").count("workunits") == 2
@@ -441,7 +441,7 @@ def test_a_submission_with_a_lost_reply_can_be_repeated_by_its_key(run, fold, wi
     assert IdempotencyKey.objects.filter(key__startswith=key).count() == 1
 
 
-def test_without_the_scope_nothing_is_submitted(run, fold, eve, monkeypatch):
+def test_submission_without_the_scope_submit_is_refused(run, fold, eve, monkeypatch):
     from scheduler.people import api_tokens
 
     _, text = api_tokens.create(account=eve.account, name="r", scopes=("read",), now=NOON)
@@ -453,7 +453,7 @@ def test_without_the_scope_nothing_is_submitted(run, fold, eve, monkeypatch):
 # Watching
 
 
-def test_a_submission_that_is_watched_is_lines_of_json(run, fold, wire):
+def test_submission_with_watch_and_json_prints_json_lines(run, fold, wire):
     def over(_request, answer):
         done = Workunit.objects.get()
         settled(done, a_result(done, "valid"), assimilate_state=2, transition_at=None)
@@ -470,7 +470,7 @@ def test_a_submission_that_is_watched_is_lines_of_json(run, fold, wire):
     assert (lines[1]["done"], lines[1]["total"]) == (1, 1)
 
 
-def test_watching_ends_when_all_is_over_and_says_whether_all_is_well(run, eve):
+def test_watch_ends_with_the_batch_and_its_exit_status_shows_failures(run, eve):
     batch = a_batch("b", submitter=eve.account)
     done_in(batch)
     code, said, _ = run("watch", "b")
@@ -508,7 +508,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 WHOLE = {f"w{number}/out": b"answer %d" % number for number in range(3)}
 
 
-def test_outputs_are_brought_once_each_into_a_folder_each(run, batch, tmp_path):
+def test_fetch_downloads_each_output_once_into_a_folder_per_workunit(run, batch, tmp_path):
     code, said, _ = run("fetch", "b", "out", "--json")
     told = json.loads(said)
     assert (code, told["brought"], told["failed"]) == (0, 3, ["broken"])
@@ -524,7 +524,7 @@ def test_outputs_are_brought_once_each_into_a_folder_each(run, batch, tmp_path):
     assert (code, json.loads(said)["brought"], json.loads(said)["already"]) == (0, 0, 3)
 
 
-def test_outputs_may_lie_flat_and_failures_bring_their_reasons(run, batch, tmp_path):
+def test_fetch_with_flat_and_failed_writes_flat_files_and_failure_reasons(run, batch, tmp_path):
     assert run("fetch", "b", "out", "--flat", "--failed")[0] == 0
     found = files_in(tmp_path / "out")
     assert found["w0.out"] == b"answer 0"
@@ -537,7 +537,7 @@ def the_manifest_of(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("flag", "name"), [("--flat", "w1.out"), ("--failed", "w1/out")])
-def test_a_file_of_ones_own_is_never_overwritten(run, batch, tmp_path, flag, name):
+def test_fetch_never_overwrites_a_file_of_the_user(run, batch, tmp_path, flag, name):
     mine = tmp_path / "out" / name
     mine.parent.mkdir(parents=True)
     mine.write_text("a year of work")
@@ -555,7 +555,7 @@ def test_a_file_of_ones_own_is_never_overwritten(run, batch, tmp_path, flag, nam
     assert mine.read_bytes() == b"answer 1"
 
 
-def test_flat_files_that_would_be_one_are_told_apart(run, batch, tmp_path):
+def test_fetch_with_flat_reports_workunits_whose_file_names_collide(run, batch, tmp_path):
     for name, open_name in (("broken.stderr", "x.txt"), ("MANIFEST", "x.ndjson")):
         done_in(batch, b"mine", name=name, outputs=[{"open_name": open_name}])
     code, _, said = run("fetch", "b", "out", "--flat", "--failed")
@@ -570,7 +570,7 @@ def test_flat_files_that_would_be_one_are_told_apart(run, batch, tmp_path):
 
 
 @pytest.mark.parametrize("link", ["w1", "w1.out", "MANIFEST.ndjson", "MANIFEST.csv", ".scientist"])
-def test_a_link_in_the_folder_leads_nothing_out_of_it(run, batch, tmp_path, link):
+def test_fetch_writes_nothing_through_a_symbolic_link_in_the_folder(run, batch, tmp_path, link):
     (tmp_path / "away").mkdir()
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / link).symlink_to(tmp_path / "away")
@@ -580,7 +580,7 @@ def test_a_link_in_the_folder_leads_nothing_out_of_it(run, batch, tmp_path, link
     assert not list((tmp_path / "away").iterdir())
 
 
-def test_what_another_project_calls_the_same_is_not_taken_for_it(run, batch, tmp_path):
+def test_fetch_does_not_accept_files_of_another_project_with_the_same_names(run, batch, tmp_path):
     run("fetch", "b", "out")
     kept = tmp_path / "out" / "MANIFEST.ndjson"
     kept.write_text(kept.read_text().replace('"sha256": "', '"sha256": "0'))
@@ -603,7 +603,7 @@ def test_a_killed_fetch_can_be_repeated(run, batch, tmp_path):
     assert (code, json.loads(said)["brought"]) == (0, 3)
 
 
-def test_what_comes_later_is_brought_by_the_next_fetch(run, batch, tmp_path):
+def test_next_fetch_downloads_only_later_outputs(run, batch, tmp_path):
     run("fetch", "b", "out")
     update(done_in(batch, b"late", name="late"), finished_at=timezone.now())
     code, said, _ = run("fetch", "b", "out", "--json")
@@ -611,7 +611,7 @@ def test_what_comes_later_is_brought_by_the_next_fetch(run, batch, tmp_path):
     assert files_in(tmp_path / "out") == WHOLE | {"late/out": b"late"}
 
 
-def test_a_fetch_that_breaks_off_goes_on_where_it_was(run, eve, wire, tmp_path, monkeypatch):
+def test_interrupted_fetch_resumes_and_completes(run, eve, wire, tmp_path, monkeypatch):
     batch = a_batch("b", submitter=eve.account)
     whole = {f"w{number}/out": b"%d" % number * 30_000 for number in range(3)}
     for name, content in whole.items():
@@ -628,14 +628,14 @@ def test_a_fetch_that_breaks_off_goes_on_where_it_was(run, eve, wire, tmp_path, 
     assert not list((tmp_path / "out/.scientist").glob("incoming-*"))
 
 
-def test_a_fetch_tries_again_by_itself(run, batch, wire, tmp_path):
+def test_fetch_retries_a_broken_download_automatically(run, batch, wire, tmp_path):
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", cut(700))]
     assert run("fetch", "b", "out")[0] == 0
     assert files_in(tmp_path / "out") == WHOLE
 
 
 @pytest.mark.parametrize("is_cut", [True, False])
-def test_a_repeated_pass_counts_what_the_first_brought(run, eve, wire, is_cut):
+def test_retried_fetch_counts_the_files_of_the_first_attempt_as_downloaded(run, eve, wire, is_cut):
     batch = a_batch("b", submitter=eve.account)
     contents = [b"%d" % number * 30_000 for number in range(3)]
     for number, content in enumerate(contents):
@@ -649,7 +649,7 @@ def test_a_repeated_pass_counts_what_the_first_brought(run, eve, wire, is_cut):
     assert summary["nbytes"] >= sum(map(len, contents))
 
 
-def test_a_file_that_changed_on_the_wire_is_not_kept(run, batch, wire, tmp_path, monkeypatch):
+def test_fetch_discards_a_file_that_was_damaged_in_transit(run, batch, wire, tmp_path, monkeypatch):
     spoil = changed(b"answer 1", b"ANSWER 1")
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", spoil)]
     monkeypatch.setattr("scientist.fetching._MAX_TRIES", 1)
@@ -662,7 +662,7 @@ def test_a_file_that_changed_on_the_wire_is_not_kept(run, batch, wire, tmp_path,
 
 
 @pytest.mark.parametrize("name", ["../../x", "/etc/x1", "a/../../b"])
-def test_a_name_that_leads_out_of_the_folder_is_refused(run, batch, wire, tmp_path, name):
+def test_fetch_refuses_a_file_name_outside_the_folder(run, batch, wire, tmp_path, name):
     spoil = changed(b"w1/out".ljust(100, b"\0"), f"w1/{name}".encode().ljust(100, b"\0"))
     wire.faults += [("outputs", lambda _, answer: answer), ("outputs", _mended(spoil))]
     code, _, said = run("fetch", "b", "out")
@@ -672,7 +672,7 @@ def test_a_name_that_leads_out_of_the_folder_is_refused(run, batch, wire, tmp_pa
     assert not {"x", "x1", "b"} & {path.name for path in tmp_path.rglob("*")}
 
 
-def test_a_link_in_the_archive_is_refused(run, batch, wire, tmp_path):
+def test_fetch_refuses_a_symbolic_link_in_the_archive(run, batch, wire, tmp_path):
     def link(content: bytes) -> bytes:
         place = content.index(b"w1/out") + 156
         return content[:place] + b"2" + content[place + 1 :]
@@ -707,7 +707,7 @@ def _summed(content: bytes) -> bytes:
     return bytes(blocks)
 
 
-def test_a_folder_that_cannot_be_made_is_named(run, batch, tmp_path):
+def test_folder_that_cannot_be_created_is_reported_by_name(run, batch, tmp_path):
     (tmp_path / "out").write_text("a file")
     code, _, said = run("fetch", "b", "out")
     assert code == 1
@@ -717,7 +717,7 @@ def test_a_folder_that_cannot_be_made_is_named(run, batch, tmp_path):
 # Showing, retrying, ending
 
 
-def test_lists_and_single_items_are_shown(run, batch, fold):
+def test_list_and_show_print_batches_workunits_and_results(run, batch, fold):
     code, said, _ = run("list")
     assert code == 0
     assert said.splitlines()[1].split()[:2] == [str(batch.pk), "b"]
@@ -735,7 +735,7 @@ def test_lists_and_single_items_are_shown(run, batch, fold):
     assert json.loads(run("show", "workunit", "w0", "--json")[1])["status"] == "done"
 
 
-def test_a_number_is_a_batch_id_and_an_ambiguity_is_reported(run, eve):
+def test_number_is_read_as_a_batch_id_and_an_ambiguity_is_reported(run, eve):
     first = a_batch("b", submitter=eve.account)
     other = a_batch(str(first.pk), submitter=eve.account)
     unit = in_batch(first, name="b")
@@ -769,7 +769,7 @@ def test_list_of_results_refuses_the_option_app(run):
     assert "--app applies to batches and workunits, not to results." in complaint
 
 
-def test_lists_have_nothing_of_other_accounts(run, wire):
+def test_batches_and_workunits_of_other_accounts_are_not_found(run, wire):
     theirs = a_batch("theirs", submitter=an_account())
     in_batch(theirs, name="their-workunit")
     other = Scientist(email="mallory@example.org")
@@ -779,7 +779,7 @@ def test_lists_have_nothing_of_other_accounts(run, wire):
         assert "You have no" in complaint or "no such thing" in complaint
 
 
-def test_cancel_shows_the_batch_and_asks_for_confirmation(run, eve, monkeypatch):
+def test_cancel_requires_confirmation_and_shows_the_number_of_workunits(run, eve, monkeypatch):
     batch = a_batch("b", submitter=eve.account)
     one = in_batch(batch, name="one")
     in_batch(batch, name="two")
@@ -795,7 +795,7 @@ def test_cancel_shows_the_batch_and_asks_for_confirmation(run, eve, monkeypatch)
     assert run("cancel", "none", "--yes")[0] == 5
 
 
-def test_failed_workunits_are_submitted_again(run, batch):
+def test_retry_resubmits_cancelled_workunits_only_if_they_are_named(run, batch):
     assert run("retry", "b")[0] == 2
     code, said, _ = run("retry", "b", "--failed")
     assert (code, said) == (
@@ -807,7 +807,7 @@ def test_failed_workunits_are_submitted_again(run, batch):
     assert Workunit.objects.filter(name="broken.2").exists()
 
 
-def test_a_batch_is_retired_after_confirmation(run, batch):
+def test_retire_requires_a_finished_batch_and_confirmation(run, batch):
     running = in_batch(batch)
     code, _, said = run("retire", "b", "--yes")
     assert (code, "Hint: " in said) == (4, True)
@@ -818,7 +818,7 @@ def test_a_batch_is_retired_after_confirmation(run, batch):
     assert batch.retired_at is not None
 
 
-def test_figures_are_shown(run, batch):
+def test_status_and_stats_print_figures(run, batch):
     code, said, _ = run("status")
     lines = [" ".join(line.split()) for line in said.splitlines()]
     assert code == 0
@@ -834,7 +834,7 @@ def test_figures_are_shown(run, batch):
 # Apps
 
 
-def test_a_folder_with_a_run_sh_is_published_as_an_app(run, tmp_path):
+def test_folder_with_a_run_sh_is_published_as_a_script_app(run, tmp_path):
     folder = tmp_path / "prog"
     folder.mkdir()
     (folder / "run.sh").write_text("#!/bin/sh\n")
@@ -862,25 +862,25 @@ def test_a_folder_with_a_run_sh_is_published_as_an_app(run, tmp_path):
         (["fold", "prog.sh", "--version", "one"], 4, "is not a version"),
     ],
 )
-def test_what_cannot_be_published_is_refused(run, fold, tmp_path, words, code, complaint):
+def test_publishing_with_invalid_arguments_is_refused(run, fold, tmp_path, words, code, complaint):
     (tmp_path / "prog.sh").write_text("#!/bin/sh\n")
     got, _, said = run("app", "publish", *words)
     assert (got, complaint in said) == (code, True), said
 
 
-def test_an_app_of_another_version_is_shown(run, fold):
+def test_app_show_prints_the_versions_of_the_app(run, fold):
     an_app_version(fold, version_num=100)
     assert "1.00" in run("app", "show", "fold")[1]
 
 
-def test_errors_that_are_borne_are_set_by_an_option(run, fold):
+def test_max_errors_option_sets_max_error_results(run, fold):
     assert run("submit", "fold", "--command-line", "1", "--max-errors", "0")[0] == 0
     assert workunits()[0].max_error_results == 0
     code, _, said = run("submit", "fold", "--command-line", "1", "--max-errors", "-1")
     assert (code, "'-1' is not a whole number of at least 0. Hint: " in said) == (2, True)
 
 
-def test_an_app_chooses_what_happens_once_every_account_had_its_turn(run):
+def test_when_all_tried_and_max_errors_options_are_stored_in_the_app(run):
     assert run("app", "create", "lab", "--when-all-tried", "fail", "--max-errors", "1")[0] == 0
     lab = App.objects.get()
     assert (lab.fail_when_all_tried, lab.workunit_defaults) == (True, {"max_error_results": 1})
@@ -911,7 +911,7 @@ def done(workunit):
     update(workunit, finished_at=timezone.now())
 
 
-def test_a_piped_watch_writes_a_line_at_each_change_and_no_other(run, watched):
+def test_piped_watch_prints_a_line_only_when_progress_changes(run, watched):
     _, (one, two), happenings = watched
     happenings += [lambda: done(one), *[lambda: None] * 3, lambda: done(two)]
     code, said, _ = run("watch", "b")
@@ -923,7 +923,7 @@ def test_a_piped_watch_writes_a_line_at_each_change_and_no_other(run, watched):
     ]
 
 
-def test_a_watch_says_since_when_the_project_does_not_answer(run, watched, wire):
+def test_watch_prints_since_when_the_project_does_not_answer(run, watched, wire):
     _, (one, two), happenings = watched
     happenings += [
         lambda: setattr(wire, "is_down", True),
@@ -942,7 +942,7 @@ def test_a_watch_says_since_when_the_project_does_not_answer(run, watched, wire)
     ]
 
 
-def test_a_watch_and_a_page_say_what_failed_last(run, watched):
+def test_watch_and_show_print_the_last_error(run, watched):
     _, (one, two), happenings = watched
 
     def fail():
@@ -965,7 +965,7 @@ def interrupt(*_):
     raise KeyboardInterrupt
 
 
-def test_ctrl_c_before_anything_is_sent_submits_nothing(run, fold, monkeypatch):
+def test_ctrl_c_before_the_first_request_submits_nothing(run, fold, monkeypatch):
     def works(*_):
         yield Work(fields={"command_line": "1"})
         interrupt()
@@ -976,7 +976,7 @@ def test_ctrl_c_before_anything_is_sent_submits_nothing(run, fold, monkeypatch):
     assert not Batch.objects.exists()
 
 
-def test_ctrl_c_while_the_project_works_names_the_batch_and_how_to_cancel_it(run, fold, wire):
+def test_ctrl_c_during_a_request_shows_the_batch_and_the_cancel_command(run, fold, wire):
     wire.faults.append(("workunits", interrupt))
     code, _, complaint = run("submit", "fold", "--count", "3")
     batch = Batch.objects.get()
@@ -990,7 +990,7 @@ def test_ctrl_c_while_the_project_works_names_the_batch_and_how_to_cancel_it(run
     assert json.loads(complaint)["error"] == "Interrupted"
 
 
-def test_ctrl_c_in_a_long_submission_withdraws_what_was_sent(run, fold, wire, monkeypatch):
+def test_ctrl_c_in_a_submission_of_several_requests_aborts_the_batch(run, fold, wire, monkeypatch):
     monkeypatch.setattr(submission, "MAX_WORKUNITS", 2)
     wire.faults += [("workunits", lambda _request, answer: answer), ("workunits", interrupt)]
     code, _, complaint = run("submit", "fold", "--count", "5", "--batch", "long")
@@ -1000,7 +1000,13 @@ def test_ctrl_c_in_a_long_submission_withdraws_what_was_sent(run, fold, wire, mo
     assert batch.state == Batch.State.ABORTED
 
 
-def test_ctrl_c_never_cancels_what_was_in_the_batch_before(run, fold, wire, monkeypatch):
+def test_submission_reports_how_many_workunits_the_batch_had_before(run, fold):
+    words = ("submit", "fold", "--count", "2", "--batch", "squares", "--json")
+    assert json.loads(run(*words)[1])["workunits_before"] == 0
+    assert json.loads(run(*words)[1])["workunits_before"] == 2
+
+
+def test_ctrl_c_does_not_abort_a_batch_that_had_workunits_before(run, fold, wire, monkeypatch):
     assert run("submit", "fold", "--count", "2", "--batch", "long")[0] == 0
     monkeypatch.setattr(submission, "MAX_WORKUNITS", 2)
     wire.faults += [("workunits", lambda _request, answer: answer), ("workunits", interrupt)]
@@ -1017,7 +1023,7 @@ def test_ctrl_c_never_cancels_what_was_in_the_batch_before(run, fold, wire, monk
 # The table of inputs and outputs
 
 
-def test_the_name_of_an_input_is_kept_as_it_was(run, fold, tmp_path):
+def test_original_input_file_name_is_stored_in_meta(run, fold, tmp_path):
     (tmp_path / "a").mkdir()
     names = ["größe ☃.txt", "x.txt", "a/x.txt"]
     for name in names:
@@ -1028,7 +1034,7 @@ def test_the_name_of_an_input_is_kept_as_it_was(run, fold, tmp_path):
     assert [one.meta for one in workunits()[3:]] == [{"input": "x.txt", "t": t} for t in "12"]
 
 
-def test_the_names_of_inputs_that_a_line_names_are_kept_too(run, fold, tmp_path):
+def test_input_file_names_in_ndjson_lines_are_stored_in_meta(run, fold, tmp_path):
     for name in ("ö.txt", "b.txt"):
         (tmp_path / name).write_text("1")
     one = {"input_files": [{"open_name": "in", "path": "ö.txt"}]}
@@ -1043,7 +1049,7 @@ def test_the_names_of_inputs_that_a_line_names_are_kept_too(run, fold, tmp_path)
     ]
 
 
-def test_a_name_in_no_encoding_is_kept_readable(run, fold, tmp_path):
+def test_undecodable_input_file_name_is_stored_with_a_replacement_character(run, fold, tmp_path):
     path = os.fsencode(tmp_path) + b"/\xff.txt"
     Path(os.fsdecode(path)).write_text("1")
     assert run("submit", "fold", os.fsdecode(b"\xff.txt"))[0] == 0
@@ -1051,7 +1057,7 @@ def test_a_name_in_no_encoding_is_kept_readable(run, fold, tmp_path):
 
 
 @pytest.mark.parametrize("flat", [False, True])
-def test_a_fetch_writes_a_table_of_parameters_names_and_outputs(run, eve, tmp_path, flat):
+def test_fetch_writes_a_csv_table_of_parameters_inputs_and_outputs(run, eve, tmp_path, flat):
     batch = a_batch("b", submitter=eve.account)
     done_in(batch, name="w1", meta={"input": "größe ☃.txt", "t": 0.5, "status": "mine"})
     failed_in(batch, name="w2", meta={"input": "x,y.txt", "l": [1, 2]})
@@ -1067,7 +1073,7 @@ def test_a_fetch_writes_a_table_of_parameters_names_and_outputs(run, eve, tmp_pa
     assert rows["w2"] == head | {"input": "x,y.txt", "l": "[1, 2]", "out": ""}
 
 
-def test_a_table_of_another_program_is_not_overwritten(run, eve, tmp_path):
+def test_fetch_does_not_overwrite_a_csv_table_of_another_program(run, eve, tmp_path):
     batch = a_batch("b", submitter=eve.account)
     done_in(batch, name="w1")
     (tmp_path / "got").mkdir()
@@ -1100,13 +1106,13 @@ def short(eve):
 SHORT = "2 workunits wait for another account: a quorum of 2 needs 2 accounts"
 
 
-def test_a_page_says_that_an_account_is_missing(run, short):
+def test_show_prints_that_a_quorum_lacks_an_account(run, short):
     said = " ".join(run("show", "b")[1].split())
     assert SHORT in said
     assert "is not known yet" not in said
 
 
-def test_a_piped_watch_says_once_that_an_account_is_missing(run, short, monkeypatch):
+def test_piped_watch_prints_once_that_a_quorum_lacks_an_account(run, short, monkeypatch):
     _, workunits = short
     happenings = [*[lambda: None] * 2, lambda: [done(one) for one in workunits]]
     monkeypatch.setattr(
@@ -1119,7 +1125,9 @@ def test_a_piped_watch_says_once_that_an_account_is_missing(run, short, monkeypa
     assert [SHORT in line for line in said.splitlines()] == [False, True, False]
 
 
-def test_the_lines_of_a_watch_have_the_cause_and_the_number(run, short, monkeypatch):
+def test_json_lines_of_watch_contain_the_cause_and_number_of_waiting_workunits(
+    run, short, monkeypatch
+):
     _, workunits = short
     monkeypatch.setattr(
         batches.Batch.snapshots,
@@ -1134,6 +1142,6 @@ def test_the_lines_of_a_watch_have_the_cause_and_the_number(run, short, monkeypa
     ]
 
 
-def test_the_status_says_why_the_projects_unsent_work_does_not_move(run, short):
+def test_status_prints_why_unsent_workunits_of_the_project_wait(run, short):
     said = " ".join(run("status")[1].split())
     assert SHORT in said

@@ -25,9 +25,7 @@ def _whoever_has_the_scope(request: Any, scope: Any) -> bool:
 
 
 #: A single test, because the other tests of the file are slow.
-SHARES = (
-    "tests/faces/api/test_api_fair_shares.py::test_an_account_that_is_allowed_again_keeps_its_share"
-)
+SHARES = "tests/faces/api/test_api_fair_shares.py::test_readmitted_submitter_keeps_its_share_and_logical_clock"
 
 
 def _with_his_row(account: Any, *, now: Any) -> bool:

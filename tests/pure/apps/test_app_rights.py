@@ -17,5 +17,5 @@ from scheduler.apps.rules.app_rights import reserved
         ({"weight": 1, "credit_rule": "none", "credit_per_workunit": 1}, ["weight", "credit_rule", "credit_per_workunit"]),
     ],
 )  # fmt: skip
-def test_some_fields_are_reserved_for_the_project(facts, names):
+def test_weight_and_credit_fields_are_reserved_for_administrators(facts, names):
     assert reserved(facts) == names

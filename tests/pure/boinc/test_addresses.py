@@ -21,15 +21,15 @@ from scheduler.boinc.rules.addresses import collapse_slashes
         ("//download/1a/name", "/download/1a/name"),
     ],
 )
-def test_repeated_slashes_are_one(path: str, routed: str) -> None:
+def test_repeated_slashes_in_a_path_are_collapsed(path: str, routed: str) -> None:
     assert collapse_slashes(path) == routed
 
 
 @pytest.mark.parametrize("path", ["/download/1a//x", "/upload//file_upload_handler", "/download//"])
-def test_names_of_files_are_not_changed(path: str) -> None:
+def test_paths_of_downloads_and_uploads_are_not_changed(path: str) -> None:
     assert collapse_slashes(path) == path
     assert collapse_slashes(f"/{path}") == path
 
 
-def test_a_folder_that_only_begins_like_download_is_no_exception() -> None:
+def test_slashes_are_collapsed_below_folders_that_only_start_like_download() -> None:
     assert collapse_slashes("/downloads//x") == "/downloads/x"

@@ -62,7 +62,7 @@ def test_calls_that_queue_meanwhile_form_one_batch_in_order() -> None:
     assert got == {1: 1, 2: 2, 3: 3, 4: 4}
 
 
-def test_a_batch_has_its_limit_and_the_rest_form_the_next() -> None:
+def test_calls_above_the_batch_limit_form_the_next_batch() -> None:
     got, batches = asked_at_once(range(8), max_batch=3)
     assert batches == [[0], [1, 2, 3], [4, 5, 6], [7]]
     assert len(got) == 8
@@ -73,7 +73,7 @@ def test_exception_of_one_call_is_raised_in_that_call() -> None:
     assert got == {1: 1, -2: ValueError, 3: 3}
 
 
-def test_too_many_are_turned_away_at_once_and_the_others_answered() -> None:
+def test_calls_above_the_queue_limit_are_refused_and_others_answered() -> None:
     got, _ = asked_at_once(range(6), max_queued=2)
     assert [call for call in got if got[call] is QueueFull] == [3, 4, 5]
     assert {got[call] for call in (0, 1, 2)} == {0, 1, 2}
@@ -89,7 +89,7 @@ def test_error_of_a_whole_batch_does_not_block_the_next_leader() -> None:
             batches.answer(call, max_queued=1)
 
 
-def test_a_leader_lets_others_join_only_just_after_several_came_together() -> None:
+def test_leader_waits_for_further_calls_only_after_a_recent_batch() -> None:
     batches = Batches(list, max_batch=32)
     batches.answer(1, max_queued=1)
     assert batches._busy_until == 0

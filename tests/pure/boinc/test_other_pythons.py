@@ -47,7 +47,7 @@ def understood(python: str) -> list[str]:
 
 
 @pytest.mark.parametrize("python", [sys.executable, *filter(is_supported, [DEBIANS])])
-def test_golden_files_are_understood_alike(python: str) -> None:
+def test_every_python_version_decodes_golden_files_equally(python: str) -> None:
     told = understood(python)
     assert told == understood(sys.executable)
     assert len(told) > 150

@@ -47,7 +47,7 @@ NOTHING = ProjectPreferences()
         ),
     ],
 )
-def test_what_a_volunteer_says_is_understood(text, wanted):
+def test_project_preferences_are_decoded(text, wanted):
     assert decode(text, "") == ProjectPreferences(**wanted)
 
 
@@ -71,7 +71,7 @@ VENUES = """
         ("R&D", {"max_held": 3}),
     ],
 )
-def test_a_venue_replaces_the_general_preferences_as_a_whole(venue, wanted):
+def test_venue_replaces_all_general_preferences(venue, wanted):
     assert decode(VENUES, venue) == ProjectPreferences(**wanted)
 
 
@@ -86,15 +86,15 @@ def test_a_venue_replaces_the_general_preferences_as_a_whole(venue, wanted):
         "\x00<\ud800>",
     ],
 )
-def test_what_cannot_be_read_counts_as_not_said(text):
+def test_malformed_preferences_are_treated_as_empty(text):
     assert decode(text, "home") == NOTHING
 
 
-def test_a_text_that_is_too_long_counts_as_not_said():
+def test_preferences_over_the_size_limit_are_treated_as_empty():
     assert decode("<max_jobs>4</max_jobs>" + " " * xml.MAX_BYTES, "") == NOTHING
 
 
-def test_no_more_ids_are_read_than_any_project_has():
+def test_at_most_1000_app_ids_are_read():
     text = "".join(f"<app_id>{number}</app_id>" for number in range(1, 5000))
     assert len(decode(text, "").selected_apps) == 1000
 
@@ -105,7 +105,7 @@ PIECES = st.sampled_from(
 
 
 @given(st.lists(PIECES | st.text(max_size=5)).map("".join), st.text(max_size=5))
-def test_nothing_that_a_volunteer_says_raises(text, venue):
+def test_no_preference_text_raises(text, venue):
     found = decode(text, venue)
     assert found.max_cpus >= 0
     assert all(number > 0 for number in found.selected_apps)

@@ -22,7 +22,7 @@ def a_request(number, stderr="done"):
 @pytest.mark.parametrize(
     "stderr", ["", "done", "<result><name>evil</name></result>", "</result>\n</stderr_out>"]
 )
-def test_the_first_are_read_and_the_others_counted(stderr):
+def test_results_above_the_limit_are_counted_but_not_decoded(stderr):
     read = requests.decode_request(a_request(10, stderr), max_results=3)
     assert [result.name for result in read.results] == ["wu_0", "wu_1", "wu_2"]
     assert read.further_results == 7
@@ -32,18 +32,18 @@ def test_the_first_are_read_and_the_others_counted(stderr):
 
 
 @pytest.mark.parametrize("most", [10, 11, 1000])
-def test_what_is_not_too_many_is_not_touched(most):
+def test_request_within_the_limit_is_not_changed(most):
     body = a_request(10)
     assert take_out(body, most) == (body, 0)
 
 
-def test_a_request_that_was_cut_off_is_refused_as_ever():
+def test_truncated_request_is_refused():
     body = a_request(10)[:900]
     with pytest.raises(requests.xml.BadXml):
         requests.decode_request(body, max_results=2)
 
 
-def test_a_hundred_thousand_reports_take_no_time_to_speak_of():
+def test_request_with_100_000_reports_is_decoded_up_to_the_limit():
     read = requests.decode_request(a_request(100_000), max_results=2000)
     assert len(read.results) == 2000
     assert read.further_results == 98_000

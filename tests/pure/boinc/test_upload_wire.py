@@ -38,13 +38,13 @@ def captured(path: Path) -> bytes:
     return content[content.index(b"<data_server_request>") :]
 
 
-def test_there_are_captures_of_both_clients() -> None:
+def test_captures_of_both_client_versions_exist() -> None:
     assert len(CAPTURED) > 50
     assert {path.parent.name[:2] == "8_" for path in CAPTURED} == {True, False}
 
 
 @pytest.mark.parametrize("path", CAPTURED, ids=lambda path: f"{path.parent.name}-{path.name[:4]}")
-def test_a_captured_header_is_read_and_printed_the_same(path) -> None:
+def test_captured_header_is_unchanged_by_decoding_and_encoding(path) -> None:
     body = captured(path)
     found = uploads.decode_request(body)
     assert found is not None
@@ -57,19 +57,19 @@ def test_a_captured_header_is_read_and_printed_the_same(path) -> None:
 
 
 @given(requests, st.binary())
-def test_a_request_survives_the_wire(request_sent, data) -> None:
+def test_upload_request_is_unchanged_by_a_round_trip(request_sent, data) -> None:
     body = uploads.encode_request(request_sent, data)
     assert uploads.decode_request(body) == (request_sent, len(body) - len(data))
 
 
 @given(queries)
-def test_a_size_query_survives_the_wire(query) -> None:
+def test_size_query_is_unchanged_by_a_round_trip(query) -> None:
     body = uploads.encode_request(query)
     assert uploads.decode_request(body) == (query, len(body))
 
 
 @given(requests | queries, st.data())
-def test_a_header_in_pieces_is_incomplete_until_it_is_whole(request_sent, data) -> None:
+def test_partial_header_is_incomplete_until_its_end_arrives(request_sent, data) -> None:
     body = uploads.encode_request(request_sent, b"\n12")
     cut = data.draw(st.integers(0, len(body)))
     found = uploads.decode_request(body[:cut])
@@ -84,7 +84,7 @@ def test_a_header_in_pieces_is_incomplete_until_it_is_whole(request_sent, data) 
             uploads.decode_request(body[:cut], ended=True)
 
 
-def test_a_header_without_its_last_newline_is_whole_once_nothing_follows() -> None:
+def test_header_without_its_last_newline_is_complete_at_the_end_of_input() -> None:
     sent = UploadRequest(
         name="\x800\x80\x80\x80\U00010000\x80",
         max_nbytes=None,
@@ -105,7 +105,7 @@ def test_a_header_without_its_last_newline_is_whole_once_nothing_follows() -> No
 @example(b"<data>", True)
 @example(b"<get_file_size></get_file_size>", True)
 @example(b"<name>a</name><nbytes>nan</nbytes><data>", True)
-def test_no_bytes_break_the_reader(body, ended) -> None:
+def test_any_bytes_are_decoded_or_refused(body, ended) -> None:
     try:
         found = uploads.decode_request(body, ended=ended)
     except BadUpload:
@@ -113,7 +113,7 @@ def test_no_bytes_break_the_reader(body, ended) -> None:
     assert found is not None or not ended
 
 
-def test_elements_may_come_in_any_order_with_white_space() -> None:
+def test_elements_are_accepted_in_any_order_and_with_whitespace() -> None:
     body = (
         b"<offset> 5 </offset><nbytes>\n1e3</nbytes><xml_signature>\r\n  ab\ncd\n. \r\n"
         b"</xml_signature>\n<max_nbytes>100000.000000</max_nbytes><unknown/><name> a b </name>\n"
@@ -126,7 +126,7 @@ def test_elements_may_come_in_any_order_with_white_space() -> None:
     assert body[start:] == b"rest"
 
 
-def test_a_size_query_in_the_data_is_data() -> None:
+def test_size_query_inside_the_data_is_treated_as_data() -> None:
     upload = UploadRequest("a", 100, "00", 60)
     data = b"<get_file_size>b</get_file_size><name>b</name>\n<data>\n"
     body = uploads.encode_request(upload, data)
@@ -146,13 +146,13 @@ def test_a_size_query_in_the_data_is_data() -> None:
         (b"<name>" + b"x" * uploads.MAX_HEADER_BYTES + b"</name><data>\n", "longer than 16384"),
     ],
 )
-def test_a_header_that_can_never_heal_is_refused(body, message) -> None:
+def test_invalid_header_is_refused_permanently(body, message) -> None:
     with pytest.raises(BadUpload, match=message) as refusal:
         uploads.decode_request(body)
     assert not isinstance(refusal.value, CutShort)
 
 
-def test_a_name_that_is_no_utf_8_stays_distinct() -> None:
+def test_file_name_with_invalid_utf_8_stays_distinct() -> None:
     found = uploads.decode_request(b"<name>a\xff</name><nbytes>0</nbytes><data>\n")
     assert found is not None
     assert found[0].name == "a\udcff"
@@ -170,7 +170,7 @@ def test_a_name_that_is_no_utf_8_stays_distinct() -> None:
         (UploadReply.later("locked"), "<status>1</status>\n    <message>locked</message>"),
     ],
 )
-def test_replies_are_printed_as_boincs_server_prints_them(reply, text) -> None:
+def test_upload_replies_are_encoded_like_those_of_the_boinc_server(reply, text) -> None:
     expected = f"<data_server_reply>\n    {text}\n</data_server_reply>\n"
     assert uploads.encode_reply(reply) == expected.encode()
 
@@ -180,21 +180,21 @@ def test_replies_are_printed_as_boincs_server_prints_them(reply, text) -> None:
         UploadReply, st.integers(-9, 9), st.none() | texts, st.none() | st.integers(0, 2**63 - 1)
     )
 )
-def test_a_reply_survives_the_wire(reply) -> None:
+def test_upload_reply_is_unchanged_by_a_round_trip(reply) -> None:
     assert uploads.decode_reply(uploads.encode_reply(reply)) == reply
 
 
 @given(st.text(alphabet="&<é\udcff", min_size=1))
-def test_a_reply_fits_what_clients_read(text) -> None:
+def test_long_upload_reply_is_limited_to_the_size_that_clients_read(text) -> None:
     reply = uploads.encode_reply(UploadReply.later(text * 9000))
     assert len(reply) <= uploads.MAX_REPLY_BYTES
 
 
 @pytest.mark.parametrize("reply", [b"", b"<html>502</html>", b"<status>soon</status>"])
-def test_a_reply_without_a_status_means_later(reply) -> None:
+def test_upload_reply_without_a_status_is_a_transient_error(reply) -> None:
     assert uploads.decode_reply(reply).status == 1
 
 
-def test_no_header_of_a_client_comes_near_the_limit() -> None:
+def test_captured_headers_are_shorter_than_a_tenth_of_the_limit() -> None:
     longest = max(len(re.split(rb"<data>", captured(path))[0]) for path in CAPTURED)
     assert longest * 10 < uploads.MAX_HEADER_BYTES

@@ -197,7 +197,7 @@ def test_encoding_a_decoded_request_keeps_its_values(capture):
     assert decode_request(encode_request(request)) == request
 
 
-def test_the_captures_show_every_part_of_a_request():
+def test_captures_contain_every_part_of_a_request():
     requests = [decode_request(path.read_bytes()) for path in CAPTURED.glob("*/*POST*_cgi.req")]
     assert sum(len(request.results) for request in requests) == 83
     assert sum(len(request.other_results) for request in requests) == 141

@@ -19,7 +19,7 @@ def a_large_request():
     )
 
 
-def test_a_large_request_is_never_in_memory_more_than_twice():
+def test_decoding_a_large_request_takes_less_than_2_75_times_its_size():
     tracemalloc.start()
     try:
         body = [a_large_request()]
@@ -32,7 +32,7 @@ def test_a_large_request_is_never_in_memory_more_than_twice():
     assert peak < 2.75 * LENGTH
 
 
-def test_a_text_that_is_kept_is_that_of_an_equal_message():
+def test_cached_text_is_reused_only_for_equal_messages():
     files = [m.DownloadFile(name=f"in_{n}", urls=("http://p/d",), nbytes=n) for n in range(3)]
     once = [encode_reply(m.SchedulerReply(files=(file,))) for file in files]
     again = [encode_reply(m.SchedulerReply(files=(replace(file),))) for file in reversed(files)]

@@ -30,12 +30,12 @@ def result(stderr, name=b"a"):
     )
 
 
-def test_the_order_of_elements_is_free():
+def test_elements_are_accepted_in_any_order():
     said = request("<app_versions></app_versions><rpc_seqno>3</rpc_seqno><hostid>7</hostid>")
     assert (said.hostid, said.rpc_seqno) == (7, 3)
 
 
-def test_unknown_elements_are_passed_over_with_all_that_is_in_them():
+def test_unknown_elements_are_ignored_with_their_content():
     said = request("<new><hostid>9</hostid><x/><y a='b'>1</y></new><hostid>7</hostid><!-- <a> -->")
     assert said.hostid == 7
 
@@ -55,7 +55,7 @@ def test_unknown_elements_are_passed_over_with_all_that_is_in_them():
         ("9" * 5000, 1e10),
     ],
 )
-def test_numbers_are_read_as_c_reads_them(written, read):
+def test_numbers_are_parsed_like_in_c(written, read):
     assert request(f"<cpu_req_secs>{written}</cpu_req_secs>").cpu_req_secs == read
 
 
@@ -63,53 +63,53 @@ def test_numbers_are_read_as_c_reads_them(written, read):
     ("written", "read"),
     [("7", 7), ("-7", 0), (" 7.9 ", 7), ("99999999999", 2**31 - 1), ("x", 0), ("1_1", 1)],
 )
-def test_whole_numbers_stay_in_their_bits(written, read):
+def test_integers_are_limited_to_their_range(written, read):
     assert request(f"<rpc_seqno>{written}</rpc_seqno>").rpc_seqno == read
 
 
 @pytest.mark.parametrize(
     ("written", "read"), [("<sandbox/>", True), ("<sandbox>1</sandbox>", True), ("", False)]
 )
-def test_a_flag_is_empty_or_a_number(written, read):
+def test_flag_is_true_if_empty_or_nonzero(written, read):
     assert request(written).sandbox is read
     assert request("<sandbox>0</sandbox>").sandbox is False
 
 
-def test_an_unsigned_exit_code_of_windows_is_kept_as_its_32_bits():
+def test_unsigned_windows_exit_code_is_stored_as_a_signed_32_bit_number():
     (reported,) = request(
         "<result><name>a</name><exit_status>3221225477</exit_status></result>"
     ).results
     assert reported.exit_status == -1073741819
 
 
-def test_a_name_of_any_length_is_cut_to_what_clients_can_hold():
+def test_long_name_is_truncated_to_255_bytes():
     (other,) = request(
         f"<other_results><other_result><name>{'é' * 300}</name></other_result></other_results>"
     ).other_results
     assert other.name == "é" * 127
 
 
-def test_a_result_without_a_name_is_passed_over():
+def test_results_and_files_without_a_name_are_ignored():
     assert request("<result><state>5</state></result><result/>").results == ()
     assert request("<file_info><nbytes>5</nbytes></file_info>").sticky_files == ()
 
 
-def test_an_app_version_that_says_nothing_keeps_its_place():
+def test_empty_app_version_keeps_its_position():
     said = request("<app_versions><app_version/><app_version>\n</app_version></app_versions>")
     assert len(said.app_versions) == 2
 
 
-def test_bytes_that_a_client_escaped_one_by_one_are_read_as_utf_8():
+def test_bytes_escaped_one_by_one_are_decoded_as_utf_8():
     host = request("<host_info><domain_name>Zo&#195;&#171;</domain_name></host_info>").host_info
     assert host.domain_name == "Zoë"
 
 
-def test_a_bare_ampersand_or_less_than_sign_is_text():
+def test_unescaped_ampersand_or_less_than_sign_is_text():
     host = request("<host_info><p_model>A & B < C &amp; D</p_model></host_info>").host_info
     assert host.p_model == "A & B < C & D"
 
 
-def test_a_reference_to_no_character_does_no_harm():
+def test_invalid_character_references_are_replaced():
     text = "&#0;&#55296;&#9999999;&#x1;"
     said = request(f"<client_brand>{text}</client_brand>")
     assert said.client_brand.encode().decode() == said.client_brand
@@ -129,7 +129,7 @@ def test_a_reference_to_no_character_does_no_harm():
         b"</scheduler_request>",
     ],
 )
-def test_whatever_an_app_prints_stays_text(printed):
+def test_output_of_an_app_is_never_parsed_as_xml(printed):
     said = request(result(printed) + result(b"fine", b"b") + b"<hostid>7</hostid>")
     assert [each.name for each in said.results] == ["a", "b"]
     assert said.results[0].stderr_out == printed.decode("utf-8", "replace")
@@ -141,13 +141,13 @@ def test_control_characters_are_replaced():
     assert reported.stderr_out == "a?b?[1mc\td?"
 
 
-def test_of_a_long_stderr_the_end_is_kept():
+def test_long_stderr_is_truncated_to_its_end():
     (reported,) = request(result(b"x" * 100_000 + b"the end")).results
     assert len(reported.stderr_out) == 65536
     assert reported.stderr_out.endswith("xthe end")
 
 
-def test_a_stderr_without_a_section_is_read_as_text():
+def test_stderr_without_a_cdata_section_is_read_as_text():
     (reported,) = request(
         "<result><name>a</name><stderr_out>a &lt; b</stderr_out></result>"
     ).results
@@ -171,24 +171,24 @@ def test_a_stderr_without_a_section_is_read_as_text():
         (b"<scheduler_request>" + b"<a>" * 40, "nested deeper than 32"),
     ],
 )
-def test_what_cannot_be_read_is_refused_with_a_sentence(body, sentence):
+def test_malformed_request_is_refused_with_a_short_message(body, sentence):
     with pytest.raises(xml.BadXml) as refusal:
         decode_request(body)
     assert sentence in str(refusal.value)
     assert len(str(refusal.value)) < 200
 
 
-def test_too_many_elements_are_refused():
+def test_request_with_too_many_elements_is_refused():
     with pytest.raises(xml.BadXml, match="more than 400000 elements"):
         request("<a/>" * 400_001)
 
 
-def test_too_many_bytes_are_refused_unread():
+def test_request_over_the_size_limit_is_refused_without_parsing():
     with pytest.raises(xml.BadXml, match="is longer than"):
         decode_request(b" " * (xml.MAX_BYTES + 1))
 
 
-def test_an_entity_is_never_expanded():
+def test_entities_are_never_expanded():
     assert request("<client_brand>&lol;</client_brand>").client_brand == "&lol;"
 
 
@@ -206,7 +206,7 @@ def test_an_entity_is_never_expanded():
         b"<a>" + b" " * 50,
     ],
 )
-def test_no_body_costs_more_than_its_length(piece):
+def test_decoding_time_of_a_repetitive_body_is_bounded(piece):
     body = b"<scheduler_request>" + piece * (1_000_000 // len(piece))
     started = time.perf_counter()
     with contextlib.suppress(xml.BadXml):
@@ -214,7 +214,7 @@ def test_no_body_costs_more_than_its_length(piece):
     assert time.perf_counter() - started < 5
 
 
-def test_no_damage_to_a_real_request_does_worse_than_a_refusal():
+def test_damaged_requests_are_decoded_or_refused():
     chance = random.Random(2)
     bodies = [path.read_bytes().partition(b"\n\n")[2] for path in REPORT]
     alphabet = [b"<", b">", b"/", b"&", b"]]>", b"\x00", b"\xff", b"9", b"</result>", b"<a>", b""]
@@ -234,7 +234,7 @@ def test_no_damage_to_a_real_request_does_worse_than_a_refusal():
     assert refused > 100
 
 
-def test_every_kind_of_coprocessor_is_called_as_replies_call_it():
+def test_coprocessors_get_the_type_names_used_in_replies():
     opencl = "<coproc_opencl><name>T4</name><vendor_id>4318</vendor_id></coproc_opencl>"
     said = request(
         "<coprocs><coproc_cuda><count>2</count><name>T4</name><drvVersion>53510</drvVersion>"
@@ -252,13 +252,13 @@ def test_every_kind_of_coprocessor_is_called_as_replies_call_it():
     assert (cuda.driver_version, cuda.req_secs, cuda.opencl.vendor_id) == (53510, 60.0, 4318)
 
 
-def test_references_above_a_byte_are_characters():
+def test_character_references_above_255_are_unicode_characters():
     text = "&#x20ac;&#8364; &#233; &#x1F600;&#10;&#55296;&#x110000;&#300;&#1;"
     said = request(f"<client_brand>{text}x</client_brand>")
     assert said.client_brand == "€€ é 😀\n\ufffd\ufffdĬ?x"
 
 
-def test_empty_containers_hold_nothing():
+def test_empty_containers_decode_to_empty_lists():
     said = request("<other_results/><app_versions>\n</app_versions><coprocs/><alt_platform/>")
     assert (said.other_results, said.app_versions, said.coprocs) == ((), (), ())
     assert said.alt_platforms == ()

@@ -202,7 +202,7 @@ WEB = {
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *WEB])
-def test_a_reply_is_the_golden_one_to_the_byte(kind):
+def test_reply_equals_its_golden_file_byte_for_byte(kind):
     written = encode_reply(KINDS[kind]) if kind in KINDS else WEB[kind]
     path = REPLIES / f"{kind}.xml"
     if REWRITE:
@@ -210,7 +210,7 @@ def test_a_reply_is_the_golden_one_to_the_byte(kind):
     assert written == path.read_bytes()
 
 
-def test_every_golden_reply_has_its_test():
+def test_every_golden_reply_file_is_tested():
     assert {path.stem for path in REPLIES.iterdir()} == {*KINDS, *WEB}
 
 
@@ -220,7 +220,7 @@ def test_golden_reply_decodes_to_the_encoded_message(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_reply_begins_with_its_tag_and_ends_with_it(kind):
+def test_reply_starts_and_ends_with_its_tag_and_has_short_lines(kind):
     written = encode_reply(KINDS[kind])
     assert written.startswith(b"<scheduler_reply>\n")
     assert written.endswith(b"\n</scheduler_reply>\n")

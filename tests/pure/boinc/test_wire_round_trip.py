@@ -95,7 +95,7 @@ SPECIAL = {
 
 @settings(max_examples=60, deadline=None)
 @given(said(messages.SchedulerRequest))
-def test_a_request_is_understood_as_it_was_meant(message):
+def test_request_is_unchanged_by_a_round_trip(message):
     understood = decode_request(encode_request(message))
     for name in (each.name for each in fields(message)):
         if name not in DERIVED:
@@ -105,18 +105,18 @@ def test_a_request_is_understood_as_it_was_meant(message):
 
 @settings(max_examples=60, deadline=None)
 @given(said(messages.SchedulerReply))
-def test_a_reply_is_understood_as_it_was_meant(message):
+def test_reply_is_unchanged_by_a_round_trip(message):
     assert decode_reply(encode_reply(message)) == message
 
 
 @settings(max_examples=300, deadline=None)
 @given(said(messages.ReportedResult))
-def test_a_report_is_understood_as_it_was_meant(result):
+def test_reported_result_is_unchanged_by_a_round_trip(result):
     request = messages.SchedulerRequest(results=(result, result))
     assert decode_request(encode_request(request)).results == (result, result)
 
 
 @given(REALS)
-def test_a_number_reads_back_equal(number):
+def test_number_is_unchanged_by_a_round_trip(number):
     reply = messages.SchedulerReply(request_delay=number)
     assert decode_reply(encode_reply(reply)).request_delay == number

@@ -70,20 +70,20 @@ def test_most_specific_number_applies(sayers, estimate) -> None:
     assert workunit.rsc_fpops_est == estimate
 
 
-def test_limits_below_the_number_of_first_results_are_raised_to_it() -> None:
+def test_limits_below_the_target_number_of_results_are_raised_to_it() -> None:
     numbers = {"min_quorum": 2.0, "target_nresults": 3.0, "max_total_results": 2.0}
     workunit = made(inputs=InputTemplate(numbers=numbers)).workunit
     assert (workunit.min_quorum, workunit.target) == (2, 3)
     assert (workunit.total, workunit.successes) == (3, 3)
 
 
-def test_limits_above_it_stay() -> None:
+def test_limits_above_the_target_number_of_results_are_kept() -> None:
     numbers = {"max_total_results": 20.0, "max_success_results": 9.0, "max_error_results": 0.0}
     workunit = made(inputs=InputTemplate(numbers=numbers)).workunit
     assert (workunit.total, workunit.successes, workunit.max_error_results) == (20, 9, 0)
 
 
-def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
+def test_default_flops_bound_grows_with_a_large_estimate() -> None:
     assert made(numbers={"rsc_fpops_est": 1e15}).workunit.rsc_fpops_bound == 1e16
     said = {"rsc_fpops_est": 1e15, "rsc_fpops_bound": 1e12}
     assert (
@@ -92,17 +92,17 @@ def test_a_long_workunit_gets_a_bound_that_it_can_keep() -> None:
 
 
 @pytest.mark.parametrize("seconds", [1e14, 1e300, float("inf")])
-def test_a_deadline_that_nothing_holds_is_left_to_be_refused(seconds: float) -> None:
+def test_deadline_above_a_hundred_years_is_reported_as_a_fault(seconds: float) -> None:
     workunit = made(numbers={"delay_bound": seconds}).workunit
     [[fault]] = new_workunits.faults([workunit], max_output_bytes=1 << 30, now=NOON).values()
     assert "a hundred years at most" in str(fault)
 
 
-def test_a_deadline_is_in_seconds() -> None:
+def test_delay_bound_is_in_seconds() -> None:
     assert made(numbers={"delay_bound": 60.0}).workunit.delay_bound == timedelta(minutes=1)
 
 
-def test_files_are_matched_by_place_and_constant_ones_take_none() -> None:
+def test_submitted_files_match_template_inputs_by_position_except_constants() -> None:
     template = InputTemplate(
         inputs=(
             TemplateInput(open_name="a", sticky=True),
@@ -119,14 +119,14 @@ def test_files_are_matched_by_place_and_constant_ones_take_none() -> None:
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_as_many_files_are_wanted_as_the_template_has(count: int) -> None:
+def test_wrong_number_of_input_files_is_refused(count: int) -> None:
     template = InputTemplate(inputs=(TemplateInput(open_name="a"),))
     files = (SubmittedFile(name="x", content=b"x"),) * count
     with pytest.raises(WrongFiles, match=rf"needs 1 input files, but {count} are named\. Hint: "):
         made(WorkunitDescription(files=files), template)
 
 
-def test_a_file_elsewhere_is_called_by_the_submission() -> None:
+def test_submission_gives_the_name_of_a_remote_file() -> None:
     template = InputTemplate(
         inputs=(TemplateInput(open_name="a", urls=("https://a/", "https://b/"), md5=MD5, nbytes=9),)
     )
@@ -147,7 +147,7 @@ def test_command_line_in_template_and_workunit_is_refused() -> None:
         made(WorkunitDescription(command_line="--own"), template)
 
 
-def test_outputs_keep_every_flag() -> None:
+def test_every_output_flag_of_the_template_is_kept() -> None:
     template = OutputTemplate(
         outputs=(
             NewOutput(open_name="o", max_nbytes=5, no_delete=True, gzip_when_done=True),
@@ -174,6 +174,6 @@ def test_outputs_keep_every_flag() -> None:
     ]
 
 
-def test_without_an_output_template_the_apps_outputs_hold() -> None:
+def test_outputs_of_the_app_apply_without_an_output_template() -> None:
     workunit = made(defaults={"outputs": ["out"]}).workunit
     assert workunit.outputs == (NewOutput(open_name="out"),)

@@ -96,7 +96,7 @@ OUTPUT = """<output_template>
 """
 
 
-def test_an_input_template_says_files_command_line_and_numbers() -> None:
+def test_input_template_contains_files_command_line_and_numbers() -> None:
     said = read_input_template(INPUT)
     assert said == InputTemplate(
         inputs=(
@@ -122,7 +122,7 @@ def test_an_input_template_says_files_command_line_and_numbers() -> None:
     assert said.wanted == 2
 
 
-def test_an_output_template_lists_its_files_in_the_order_of_the_references() -> None:
+def test_output_template_lists_files_in_the_order_of_references() -> None:
     said = read_output_template(OUTPUT)
     assert said == OutputTemplate(
         outputs=(
@@ -141,14 +141,14 @@ def test_an_output_template_lists_its_files_in_the_order_of_the_references() -> 
     )
 
 
-def test_wrapper_and_prolog_may_be_missing() -> None:
+def test_wrapper_and_prolog_are_optional() -> None:
     bare = INPUT.partition("<input_template>")[2].replace("</input_template>", "")
     assert read_input_template(bare) == read_input_template(INPUT)
     bare = OUTPUT.replace("<output_template>", "").replace("</output_template>", "")
     assert read_output_template(bare) == read_output_template(OUTPUT)
 
 
-def test_a_file_may_lie_elsewhere() -> None:
+def test_input_file_can_be_remote() -> None:
     said = read_input_template(
         "<file_info><url>https://a.example/d/</url><url>https://b.example/</url>"
         f"<md5_cksum>{'AB' * 16}</md5_cksum><nbytes>12345</nbytes></file_info>"
@@ -229,7 +229,7 @@ ONE = (
         ("x" * 300_000, 0, "input_template", "300000 bytes"),
     ],
 )
-def test_a_fault_of_an_input_template_has_its_place_and_a_hint(text, line, element, part) -> None:
+def test_input_template_fault_has_line_element_and_hint(text, line, element, part) -> None:
     with pytest.raises(BadTemplate, match="Hint: ") as fault:
         read_input_template(text)
     assert (fault.value.line, fault.value.element) == (line, element)
@@ -250,14 +250,14 @@ def test_a_fault_of_an_input_template_has_its_place_and_a_hint(text, line, eleme
         ("<result>", "<workunit>", 0, "is not closed"),
     ],
 )
-def test_a_fault_of_an_output_template_has_its_place_and_a_hint(old, new, line, part) -> None:
+def test_output_template_fault_has_line_and_hint(old, new, line, part) -> None:
     with pytest.raises(BadTemplate, match="Hint: ") as fault:
         read_output_template(OUTPUT.replace(old, new, 1))
     assert part in str(fault.value)
     assert fault.value.line == line or not line
 
 
-def test_an_output_that_no_reference_names_is_refused() -> None:
+def test_output_without_a_reference_is_refused() -> None:
     text = OUTPUT.replace(
         OUTPUT[OUTPUT.index("        <file_ref>") : OUTPUT.index("</file_ref>") + 12], "", 1
     )
@@ -265,13 +265,13 @@ def test_an_output_that_no_reference_names_is_refused() -> None:
         read_output_template(text)
 
 
-def test_two_descriptions_of_one_output_are_refused() -> None:
+def test_duplicate_description_of_an_output_is_refused() -> None:
     info = OUTPUT[OUTPUT.index("    <file_info>") : OUTPUT.index("</file_info>") + 13]
     with pytest.raises(BadTemplate, match="Two <file_info> have the same <name>"):
         read_output_template(OUTPUT.replace(info, info + info, 1))
 
 
-def test_a_template_is_sent_in_its_wrapper_without_prolog() -> None:
+def test_template_is_wrapped_once_and_its_prolog_removed() -> None:
     assert wrapped('<?xml version="1.0"?>\n<file_info/>', "input_template") == (
         "<input_template>\n<file_info/>\n</input_template>"
     )
@@ -281,7 +281,7 @@ def test_a_template_is_sent_in_its_wrapper_without_prolog() -> None:
 @pytest.mark.parametrize(
     "part", ["<!--", "<![CDATA[", "<?", "<a>", "</a>", "<a", "&#", "<file_info>"]
 )
-def test_a_hostile_template_takes_no_time(part: str) -> None:
+def test_malicious_template_is_refused_within_two_seconds(part: str) -> None:
     began = time.perf_counter()
     with pytest.raises(BadTemplate):
         read_input_template(part * (200_000 // len(part)))
@@ -371,7 +371,7 @@ def written_output(number: int, one: NewOutput) -> tuple[str, str]:
 
 
 @given(input_templates, flags)
-def test_an_input_template_is_read_as_it_was_written(template: InputTemplate, bare: bool) -> None:
+def test_input_template_is_unchanged_by_a_round_trip(template: InputTemplate, bare: bool) -> None:
     pairs = [written_input(one) for one in template.inputs]
     numbers = "".join(f"<{name}>{value!r}</{name}>\n" for name, value in template.numbers.items())
     text = "".join(info for info, _ in pairs) + "<workunit>\n" + "".join(ref for _, ref in pairs)
@@ -383,7 +383,7 @@ def test_an_input_template_is_read_as_it_was_written(template: InputTemplate, ba
 
 
 @given(output_templates, flags, st.randoms(use_true_random=False))
-def test_an_output_template_is_read_as_it_was_written(
+def test_output_template_is_unchanged_by_a_round_trip(
     template: OutputTemplate, bare: bool, chance
 ) -> None:
     pairs = [written_output(number, one) for number, one in enumerate(template.outputs)]
@@ -396,7 +396,7 @@ def test_an_output_template_is_read_as_it_was_written(
 
 
 @given(st.text(max_size=200))
-def test_any_text_is_read_or_refused_in_words(text: str) -> None:
+def test_any_text_is_parsed_or_refused_with_a_hint(text: str) -> None:
     for read in (read_input_template, read_output_template):
         try:
             read(text)

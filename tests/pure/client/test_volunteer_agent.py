@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_turn_ends_when_the_client_is_woken(tmp_path: Path) -> None:
+def test_wake_ends_the_pause_of_the_main_loop(tmp_path: Path) -> None:
     tools = Tools(Home(tmp_path), HostFacts("cpid", "p"), Rules(), HttpTransport("p"), Lines())
     agent = Agent(tools, State("cpid"))
     began = time.monotonic()

@@ -143,7 +143,7 @@ def processes_in(folder: Path) -> list[int]:
     return found
 
 
-def test_trickles_and_uploads_go_both_ways_while_a_program_runs(host, project, program):
+def test_trickles_and_uploads_work_in_both_directions_while_a_program_runs(host, project, program):
     offer(project, program, "5 wait")
     host.run()
     host.waits(lambda: any("<msg_from_host>" in request for request in project.requests))
@@ -185,7 +185,7 @@ def test_trickle_is_sent_again_until_it_is_acknowledged(host, project, program):
     host.waits(lambda: any("<msg_from_host>" in one for one in project.requests[count:]))
 
 
-def test_program_is_asked_to_quit_and_goes_on_from_its_checkpoint(host, project, program):
+def test_program_quits_on_request_and_continues_from_its_checkpoint(host, project, program):
     offer(project, program, "30")
     host.run()
     host.waits(lambda: host.number("steps") >= 15)
@@ -200,7 +200,7 @@ def test_program_is_asked_to_quit_and_goes_on_from_its_checkpoint(host, project,
     assert "<exit_status>0</exit_status>" in project.reported["w_0"]
 
 
-def test_program_pauses_and_goes_on_as_the_volunteer_wants(host, project, program):
+def test_program_is_suspended_and_resumed_by_the_volunteer(host, project, program):
     offer(project, program, "25")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
@@ -232,7 +232,7 @@ def test_suspended_program_can_be_stopped(host, project, program):
     assert host.number("left_in_order") == 1
 
 
-def test_aborted_program_ends_in_order(host, project, program):
+def test_aborted_program_ends_and_is_reported_with_exit_status_202(host, project, program):
     offer(project, program, "600")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
@@ -242,7 +242,7 @@ def test_aborted_program_ends_in_order(host, project, program):
     assert "<exit_status>202</exit_status>" in project.reported["w_0"]
 
 
-def test_programs_end_with_a_client_that_is_killed(host, project, program):
+def test_programs_end_when_their_client_is_killed(host, project, program):
     offer(project, program, "600")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
@@ -251,7 +251,7 @@ def test_programs_end_with_a_client_that_is_killed(host, project, program):
     host.waits(lambda: not processes_in(host.slot), seconds=5)
 
 
-def test_program_that_ends_without_a_word_is_started_again(host, project, program):
+def test_program_that_exits_without_finishing_is_restarted(host, project, program):
     offer(project, program, "40")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
@@ -264,7 +264,7 @@ def test_program_that_ends_without_a_word_is_started_again(host, project, progra
     assert "<exit_status>0</exit_status>" in project.reported["w_0"]
 
 
-def test_files_are_below_the_prefix_of_the_version(host, project, program):
+def test_files_are_placed_below_the_file_prefix_of_the_version(host, project, program):
     script = b"#!/bin/sh\nls -p shared > list 2>&1\necho fine > shared/out\n"
     offer(project, script, "", "<file_prefix>shared</file_prefix>")
     host.run()
@@ -279,7 +279,7 @@ while [ $n -lt 600 ]; do n=$((n + 1)); echo $n > steps; sleep 0.1; done
 """
 
 
-def test_program_without_the_library_pauses_and_ends_with_its_client(host, project):
+def test_program_without_the_boinc_library_pauses_and_ends_with_its_client(host, project):
     offer(project, COUNTING, "")
     host.run()
     host.waits(lambda: host.number("steps") >= 5)

@@ -77,7 +77,7 @@ def transport(*answers: Response | Exception) -> FakeTransport:
     return FakeTransport(answer)
 
 
-def test_a_file_is_put_in_place_when_it_is_whole_and_right(tmp_path: Path) -> None:
+def test_complete_and_verified_download_is_put_in_place(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "f"
     info = a_file(executable=True, signature=sign(CONTENT))
     fetch(transport(Response(200, CONTENT)), FileDownload(info, path, public_key()))
@@ -86,13 +86,13 @@ def test_a_file_is_put_in_place_when_it_is_whole_and_right(tmp_path: Path) -> No
     assert [found.name for found in path.parent.iterdir()] == ["f"]
 
 
-def test_an_input_is_never_made_executable(tmp_path: Path) -> None:
+def test_input_file_is_never_made_executable(tmp_path: Path) -> None:
     path = tmp_path / "f"
     fetch(transport(Response(200, CONTENT)), FileDownload(a_file(executable=True), path, None))
     assert not path.stat().st_mode & 0o111
 
 
-def test_a_broken_download_goes_on_but_not_from_its_doubtful_end(tmp_path: Path) -> None:
+def test_interrupted_download_resumes_before_its_uncertain_end(tmp_path: Path) -> None:
     path = tmp_path / "f"
     with pytest.raises(DownloadError) as caught:
         fetch(transport(Response(200, CONTENT[:20_000])), FileDownload(a_file(), path, None))
@@ -113,7 +113,7 @@ def test_a_broken_download_goes_on_but_not_from_its_doubtful_end(tmp_path: Path)
         (a_file(urls=()), Response(200, CONTENT), "-224", True),
     ],
 )
-def test_what_does_not_come_as_promised_is_refused(
+def test_download_with_unexpected_content_or_status_is_refused(
     tmp_path: Path, info: FileInfo, answer: Response | Exception, code: str, *, permanent: bool
 ) -> None:
     with pytest.raises(DownloadError) as caught:
@@ -127,7 +127,7 @@ def test_what_does_not_come_as_promised_is_refused(
     ("signature", "code"),
     [("", "-123"), (sign(b"another"), "-120"), (sign(CONTENT, seed=2), "-120")],
 )
-def test_a_program_needs_the_signature_of_its_project(
+def test_program_without_a_valid_project_signature_is_refused(
     tmp_path: Path, signature: str, code: str
 ) -> None:
     wanted = FileDownload(a_file(signature=signature), tmp_path / "f", public_key())
@@ -137,20 +137,20 @@ def test_a_program_needs_the_signature_of_its_project(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_signed_program_needs_no_md5(tmp_path: Path) -> None:
+def test_signed_program_needs_no_md5(tmp_path: Path) -> None:
     info = a_file(signature=sign(CONTENT), md5="")
     fetch(transport(Response(200, CONTENT)), FileDownload(info, tmp_path / "f", public_key()))
     assert (tmp_path / "f").read_bytes() == CONTENT
 
 
-def test_the_next_address_is_tried_when_one_fails(tmp_path: Path) -> None:
+def test_next_download_address_is_tried_after_a_failure(tmp_path: Path) -> None:
     info = a_file(urls=("http://a/f", "http://b/f"))
     port = transport(Response(404, b""), Response(200, CONTENT))
     fetch(port, FileDownload(info, tmp_path / "f", None))
     assert [url for url, _ in port.sent] == ["http://a/f", "http://b/f"]
 
 
-def test_a_packed_file_is_unpacked_and_no_more_than_promised(tmp_path: Path) -> None:
+def test_compressed_download_is_unpacked_up_to_its_expected_size(tmp_path: Path) -> None:
     info = a_file(urls=(), gzipped_urls=("http://a/f.gz",))
     fetch(
         transport(Response(200, gzip.compress(CONTENT))), FileDownload(info, tmp_path / "f", None)
@@ -169,14 +169,14 @@ def an_output(path: Path, content: bytes, *, resume: bool = False, urls: int = 1
     return FileUpload(info, path, len(content), hashlib.md5(content).hexdigest(), resume)
 
 
-def test_a_small_output_goes_up_in_one_request(tmp_path: Path) -> None:
+def test_small_output_is_uploaded_in_one_request(tmp_path: Path) -> None:
     port = transport(Response(200, GOOD))
     send(port, an_output(tmp_path / "out", b"tiny"))
     ((_, body),) = port.sent
     assert body.endswith(b"<offset>0</offset>\n<data>\ntiny")
 
 
-def test_a_large_output_asks_first_and_sends_the_rest(tmp_path: Path) -> None:
+def test_large_output_is_uploaded_after_a_size_query(tmp_path: Path) -> None:
     has = GOOD.replace(b"<file_size>0", b"<file_size>20000")
     port = transport(Response(200, has), Response(200, GOOD))
     send(port, an_output(tmp_path / "out", CONTENT))
@@ -184,7 +184,7 @@ def test_a_large_output_asks_first_and_sends_the_rest(tmp_path: Path) -> None:
     assert port.sent[1][1].partition(b"<data>\n")[2] == CONTENT[20_000:]
 
 
-def test_what_the_project_has_already_is_not_sent_again(tmp_path: Path) -> None:
+def test_complete_upload_on_the_server_is_not_sent_again(tmp_path: Path) -> None:
     has = GOOD.replace(b"<file_size>0", b"<file_size>4")
     port = transport(Response(200, has))
     send(port, an_output(tmp_path / "out", b"tiny", resume=True))
@@ -202,7 +202,7 @@ def test_what_the_project_has_already_is_not_sent_again(tmp_path: Path) -> None:
         (UnreachableError("no route"), False),
     ],
 )
-def test_only_status_minus_one_is_for_good(
+def test_only_upload_status_minus_1_is_permanent(
     tmp_path: Path, answer: Response | Exception, *, permanent: bool
 ) -> None:
     with pytest.raises(UploadError) as caught:
@@ -210,7 +210,7 @@ def test_only_status_minus_one_is_for_good(
     assert caught.value.permanent is permanent
 
 
-def test_another_upload_address_may_take_what_one_refused(tmp_path: Path) -> None:
+def test_refused_upload_is_tried_at_the_next_address(tmp_path: Path) -> None:
     port = transport(Response(200, b"<status>-1</status>"), Response(200, GOOD))
     send(port, an_output(tmp_path / "out", b"tiny", urls=2))
     assert len(port.sent) == 2
@@ -235,13 +235,13 @@ def a_state() -> State:
     return State("cpid").with_project(project)
 
 
-def test_the_journal_gives_back_what_it_was_given(tmp_path: Path) -> None:
+def test_journal_loads_the_saved_state(tmp_path: Path) -> None:
     Journal(tmp_path).save(a_state().starting("ask http://h/"))
     assert load_state(tmp_path) == a_state()
     assert Journal(tmp_path).current.stat().st_mode & 0o077 == 0
 
 
-def test_the_journal_keeps_up_with_what_changes(tmp_path: Path) -> None:
+def test_journal_stores_every_change_of_the_state(tmp_path: Path) -> None:
     journal, state = Journal(tmp_path), a_state()
     project = state.projects["http://h/"]
     names = [f"r{number}" for number in range(3)]
@@ -258,7 +258,7 @@ def test_the_journal_keeps_up_with_what_changes(tmp_path: Path) -> None:
     assert journal.load() == state
 
 
-def test_a_torn_write_beside_the_journal_is_harmless(tmp_path: Path) -> None:
+def test_incomplete_temporary_file_of_the_journal_is_ignored(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.save(a_state())
     (tmp_path / "state.writing").write_text('{"format": 1, "state": {"host_c')
@@ -268,7 +268,7 @@ def test_a_torn_write_beside_the_journal_is_harmless(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", ["", "{", '{"format": 1}', "[]", '{"format": 1, "state": {"projects": 3}}']
 )
-def test_a_damaged_journal_falls_back_to_the_one_before(tmp_path: Path, damage: str) -> None:
+def test_damaged_journal_falls_back_to_the_previous_one(tmp_path: Path, damage: str) -> None:
     journal = Journal(tmp_path)
     journal.save(a_state())
     journal.save(State("newer"))
@@ -276,7 +276,7 @@ def test_a_damaged_journal_falls_back_to_the_one_before(tmp_path: Path, damage: 
     assert journal.load() == a_state()
 
 
-def test_two_damaged_journals_are_an_error_with_a_hint(tmp_path: Path) -> None:
+def test_two_damaged_journals_raise_an_error_with_a_hint(tmp_path: Path) -> None:
     journal = Journal(tmp_path)
     journal.save(a_state())
     journal.save(a_state())
@@ -287,12 +287,12 @@ def test_two_damaged_journals_are_an_error_with_a_hint(tmp_path: Path) -> None:
         journal.load()
 
 
-def test_a_new_folder_gets_a_number_of_its_own(tmp_path: Path) -> None:
+def test_new_folder_gets_its_own_host_cpid(tmp_path: Path) -> None:
     assert len(load_state(tmp_path).host_cpid) == 32
     assert load_state(tmp_path).projects == {}
 
 
-def test_files_that_nobody_knows_are_swept_away(tmp_path: Path) -> None:
+def test_unknown_files_are_deleted(tmp_path: Path) -> None:
     home, project = Home(tmp_path), a_state().projects["http://h/"]
     for name in ("out", "out.part", "forgotten", "deep/forgotten.part"):
         path = home.file(project.url, name)
@@ -307,9 +307,7 @@ def test_files_that_nobody_knows_are_swept_away(tmp_path: Path) -> None:
     ("honest", "altered"),
     [(b"p 7\nend\n", b"p 8\nend\n"), (b"9", b"0"), (b"ab", b"ac"), (b"", b"")],
 )
-def test_a_falsified_file_differs_in_one_byte(
-    tmp_path: Path, honest: bytes, altered: bytes
-) -> None:
+def test_falsified_file_differs_in_one_byte(tmp_path: Path, honest: bytes, altered: bytes) -> None:
     path = tmp_path / "out"
     path.write_bytes(honest)
     falsify(path)
@@ -330,7 +328,7 @@ def to_be_packed(home: Home, content: bytes, **changes: object) -> tuple[Project
     return project, HeldResult(Result("r", "w", "p", 1, file_refs=refs), slot=0)
 
 
-def test_an_output_is_packed_once_however_often_it_is_taken(tmp_path: Path) -> None:
+def test_output_is_compressed_only_once(tmp_path: Path) -> None:
     home = Home(tmp_path)
     project, held = to_be_packed(home, CONTENT)
     once = take_outputs(home, project, held)
@@ -342,7 +340,7 @@ def test_an_output_is_packed_once_however_often_it_is_taken(tmp_path: Path) -> N
     assert once[0].md5 == hashlib.md5(packed).hexdigest()
 
 
-def test_an_output_that_is_packed_by_its_program_is_packed_all_the_same(tmp_path: Path) -> None:
+def test_output_already_compressed_by_its_program_is_compressed_again(tmp_path: Path) -> None:
     home = Home(tmp_path)
     project, held = to_be_packed(home, gzip.compress(CONTENT))
     take_outputs(home, project, held)
@@ -350,7 +348,7 @@ def test_an_output_that_is_packed_by_its_program_is_packed_all_the_same(tmp_path
     assert gzip.decompress(gzip.decompress(packed)) == CONTENT
 
 
-def test_an_output_that_is_too_long_is_not_made_short_enough(tmp_path: Path) -> None:
+def test_size_limit_applies_to_the_uncompressed_output(tmp_path: Path) -> None:
     home = Home(tmp_path)
     project, held = to_be_packed(home, CONTENT, max_nbytes=len(CONTENT) - 1)
     [output] = take_outputs(home, project, held)

@@ -86,7 +86,7 @@ def working(client: Client, folder: Path) -> Element:
     return parse(f"<p>{raw.text}</p>", "p")
 
 
-def test_newest_preferences_are_kept_with_their_project_and_survive_a_restart(
+def test_newest_preferences_are_stored_with_their_project(
     tmp_path: Path,
 ) -> None:
     client = Client()
@@ -131,7 +131,7 @@ def test_preferences_set_the_processors_and_the_buffer() -> None:
         ({"ignores_preferences": True}, 4 * 100.0),
     ],
 )
-def test_options_of_the_volunteer_win(chosen: dict[str, bool], seconds: float) -> None:
+def test_command_line_options_override_preferences(chosen: dict[str, bool], seconds: float) -> None:
     client = Client(replace(Rules(slots=4, buffer_seconds=100.0), **chosen))  # type: ignore[arg-type]
     sends(client, PREFERENCES)
     [ask] = [each for each in client.tick(60) if isinstance(each, events.Ask)]
@@ -146,7 +146,7 @@ def ticks(client: Client, weekday: int, hour: float, *, on_batteries: bool = Fal
     return [type(each).__name__ for each in commands if isinstance(each, kinds)]
 
 
-def test_programs_pause_outside_of_the_hours_and_on_batteries() -> None:
+def test_programs_pause_outside_the_allowed_hours_and_on_batteries() -> None:
     client = Client().with_running("r")
     sends(client, PREFERENCES)
     assert ticks(client, 1, 12) == []
@@ -168,7 +168,7 @@ def test_ignored_preferences_pause_nothing() -> None:
     assert ticks(client, 1, 20, on_batteries=True) == []
 
 
-def test_preferences_of_the_venue_replace_the_others(tmp_path: Path) -> None:
+def test_preferences_of_the_venue_replace_the_general_ones(tmp_path: Path) -> None:
     client = Client()
     text = (
         f"<mod_time>{DAY_OF_TEST}</mod_time>\n<disk_max_used_gb>7</disk_max_used_gb>\n"
@@ -179,7 +179,7 @@ def test_preferences_of_the_venue_replace_the_others(tmp_path: Path) -> None:
     assert (found.number("disk_max_used_gb"), found.number("ram_max_used_idle_pct")) == (0, 30)
 
 
-def test_request_gives_the_preferences_in_force(tmp_path: Path) -> None:
+def test_request_contains_the_preferences_in_effect(tmp_path: Path) -> None:
     client = Client()
     before = working(client, tmp_path)
     assert before.number("mod_time") == 0
@@ -196,7 +196,7 @@ def test_request_gives_the_preferences_in_force(tmp_path: Path) -> None:
     assert day.integer("day_of_week") == 6
 
 
-def test_preferences_go_to_projects_of_the_same_account_only(tmp_path: Path) -> None:
+def test_preferences_are_sent_only_to_projects_of_the_same_account(tmp_path: Path) -> None:
     client = Client()
     accounts = {OTHER: "mine", "http://third.example/": "someone's", "http://fourth.example/": ""}
     for url, email in accounts.items():
@@ -232,7 +232,7 @@ def test_malformed_preferences_are_refused_with_the_reason(text: str, reason: st
     assert client.state.received_preferences.source == ""
 
 
-def test_a_project_cannot_leave_the_safe_ranges(tmp_path: Path) -> None:
+def test_preferences_of_a_project_are_limited_to_safe_ranges(tmp_path: Path) -> None:
     client = Client()
     sends(
         client,
@@ -263,7 +263,7 @@ def test_a_project_cannot_leave_the_safe_ranges(tmp_path: Path) -> None:
     assert client.state.paused == ""
 
 
-def test_settings_without_effect_are_named() -> None:
+def test_unsupported_preferences_are_listed_in_a_message() -> None:
     said = sends(
         Client(),
         "<mod_time>5</mod_time><run_if_user_active>0</run_if_user_active>"
@@ -277,14 +277,14 @@ def test_settings_without_effect_are_named() -> None:
     )
 
 
-def test_detaching_forgets_the_preferences_of_the_project() -> None:
+def test_detaching_deletes_the_preferences_of_the_project() -> None:
     client = Client()
     sends(client, PREFERENCES)
     client.happens(events.Detached)
     assert client.state.received_preferences.source == ""
 
 
-def test_reply_without_preferences_leaves_those_held() -> None:
+def test_reply_without_preferences_keeps_the_existing_ones() -> None:
     client = Client()
     sends(client, PREFERENCES)
     client.happens(events.ReplyReceived, reply=a_reply())
@@ -301,7 +301,7 @@ def test_reply_without_preferences_leaves_those_held() -> None:
         ({"AC": {"type": "Mains", "online": "0"}, "AC2": {"type": "Mains", "online": "1"}}, False),
     ],
 )
-def test_batteries_are_seen_where_linux_shows_them(
+def test_battery_state_is_read_from_linux_power_supplies(
     tmp_path: Path, supplies: dict[str, dict[str, str]], expected: bool
 ) -> None:
     for name, files in supplies.items():

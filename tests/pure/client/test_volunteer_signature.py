@@ -23,7 +23,7 @@ from volunteer.wire.replies import decode_reply
 Golden = Callable[[str], bytes]
 
 
-def test_a_real_project_signed_its_program(golden: Golden) -> None:
+def test_program_signature_of_a_real_project_is_valid(golden: Golden) -> None:
     reply = decode_reply(golden("first_work.resp"))
     digest = hashlib.md5(golden("worker_download.resp")).hexdigest()
     assert digest == reply.files[0].md5
@@ -31,7 +31,7 @@ def test_a_real_project_signed_its_program(golden: Golden) -> None:
     assert not verifies("0" * 32, reply.files[0].signature, reply.code_sign_key)
 
 
-def test_a_made_up_signature_verifies_nothing(golden: Golden) -> None:
+def test_invalid_or_empty_signature_is_refused(golden: Golden) -> None:
     reply = decode_reply(golden("sig_errors.resp"))
     files = {file.name: file for file in reply.files}
     digest = files["w_badsig"].md5
@@ -39,7 +39,7 @@ def test_a_made_up_signature_verifies_nothing(golden: Golden) -> None:
     assert not verifies(digest, "", reply.code_sign_key)
 
 
-def test_a_new_key_must_be_signed_in_its_stripped_form(golden: Golden) -> None:
+def test_key_rotation_signature_must_cover_the_stripped_key(golden: Golden) -> None:
     old = decode_reply(golden("first_work.resp")).code_sign_key
     good = decode_reply(golden("key_rotate.resp"))
     raw = decode_reply(golden("key_rotate_raw.resp"))
@@ -51,18 +51,18 @@ def test_a_new_key_must_be_signed_in_its_stripped_form(golden: Golden) -> None:
     "text",
     ["", "2048\nabcd.", "-----BEGIN PUBLIC KEY-----", "1024\nabcd\n.", "1024\n" + "00" * 256 + "."],
 )
-def test_other_formats_are_no_keys(text: str) -> None:
+def test_malformed_public_keys_are_refused(text: str) -> None:
     with pytest.raises(BadKeyError):
         read_public_key(text)
     assert not verifies("0" * 32, sign(b""), text)
 
 
-def test_our_test_project_signs_like_a_real_one() -> None:
+def test_signature_of_the_test_project_is_valid_for_its_own_key_only() -> None:
     digest = hashlib.md5(b"program").hexdigest()
     assert verifies(digest, sign(b"program"), public_key())
     assert not verifies(digest, sign(b"program", seed=2), public_key())
 
 
 @given(st.binary(max_size=200))
-def test_hex_blocks_are_read_as_written(content: bytes) -> None:
+def test_hex_block_is_unchanged_by_a_round_trip(content: bytes) -> None:
     assert read_hex_block(write_hex_block(content)) == content

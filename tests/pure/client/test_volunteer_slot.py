@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROJECT = cast("Project", SimpleNamespace(url="http://example.org/"))
 
 
-def test_a_link_is_a_text_that_names_the_file_and_a_copy_the_file_itself(tmp_path: Path) -> None:
+def test_soft_link_file_names_the_target_and_copy_contains_the_file(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.project(PROJECT.url).mkdir(parents=True)
     home.file(PROJECT.url, "x_1").write_text("content")
@@ -30,7 +30,7 @@ def test_a_link_is_a_text_that_names_the_file_and_a_copy_the_file_itself(tmp_pat
     assert (tmp_path / "slot" / "copy").read_text() == "content"
 
 
-def test_what_a_program_put_in_the_place_of_a_link_stays(tmp_path: Path) -> None:
+def test_file_written_in_place_of_a_link_is_kept(tmp_path: Path) -> None:
     home = Home(tmp_path)
     home.project(PROJECT.url).mkdir(parents=True)
     kept = home.file(PROJECT.url, "x_1")
@@ -55,7 +55,7 @@ def test_what_a_program_put_in_the_place_of_a_link_stays(tmp_path: Path) -> None
         ({"docker": "echo '<no value>'"}, ""),
     ],
 )
-def test_a_computer_has_containers_if_an_engine_answers(
+def test_container_support_requires_a_working_engine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, engines: dict[str, str], found: str
 ) -> None:
     for name, line in engines.items():

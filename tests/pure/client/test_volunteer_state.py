@@ -118,7 +118,7 @@ class Client:
         return self.happens(events.ProcessExited, result=name, **{"outputs": outputs} | details)
 
 
-def test_a_new_project_without_a_scheduler_is_looked_up_first() -> None:
+def test_master_page_is_read_before_the_first_request_if_no_scheduler_is_known() -> None:
     client = Client(scheduler_urls=(), update_wanted=True, hostid=0)
     assert client.tick() == [events.ReadMasterPage(URL)]
     assert client.tick() == []
@@ -138,7 +138,7 @@ def test_a_new_project_without_a_scheduler_is_looked_up_first() -> None:
         (("a",), 8.0, 100.0),
     ],
 )
-def test_a_request_gives_the_seconds_until_a_slot_is_free(
+def test_work_request_has_the_estimated_delay_until_a_slot_is_free(
     names: tuple[str, ...], ncpus: float, delay: float
 ) -> None:
     """Two slots; each result takes 100 seconds."""
@@ -152,14 +152,14 @@ def test_a_request_gives_the_seconds_until_a_slot_is_free(
     assert ask.estimated_delay == delay
 
 
-def test_a_request_without_work_gives_no_delay() -> None:
+def test_request_for_no_work_has_an_estimated_delay_of_zero() -> None:
     client = Client(rules=replace(RULES, buffer_seconds=1.0)).with_running("a", "b")
     client.happens(events.UpdateWanted)
     (ask,) = [command for command in client.tick() if isinstance(command, events.Ask)]
     assert (ask.work_seconds, ask.estimated_delay) == (0.0, 0.0)
 
 
-def test_a_result_is_fetched_run_uploaded_reported_and_forgotten() -> None:
+def test_result_is_downloaded_run_uploaded_reported_and_then_removed() -> None:
     client = Client()
     assert client.kinds() == ["Ask"]
     client.gets("r")
@@ -214,7 +214,7 @@ def test_no_more_results_run_than_there_are_slots() -> None:
         ({}, 5, 0, ""),
     ],
 )
-def test_the_end_of_a_program_is_judged(
+def test_program_exit_determines_client_state_exit_status_and_message(
     exit_details: dict[str, object], client_state: int, exit_status: int, words: str
 ) -> None:
     client = Client().with_running("r")
@@ -226,14 +226,14 @@ def test_the_end_of_a_program_is_judged(
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 9, 15])
-def test_a_program_stopped_from_outside_runs_again_in_its_slot(number: int) -> None:
+def test_program_ended_by_a_termination_signal_restarts_in_its_slot(number: int) -> None:
     client = Client().with_running("r")
     client.exits(signal=number)
     assert client.result().restarts == 1
     assert client.tick()[0] == events.Run(URL, "r", 0, fresh=False)
 
 
-def test_a_program_that_asks_for_a_pause_gets_it() -> None:
+def test_program_restarts_after_the_delay_of_its_temporary_exit() -> None:
     client = Client().with_running("r")
     client.exits(temporary_exit=60.0)
     assert client.kinds(59) == ["Ask"]
@@ -250,7 +250,7 @@ def test_a_program_that_never_finishes_fails_after_a_hundred_restarts() -> None:
     assert verdict.exit_status == -226
 
 
-def test_a_program_past_its_time_limit_is_stopped_and_reported_as_197() -> None:
+def test_program_over_its_time_limit_is_killed_and_reported_with_exit_status_197() -> None:
     client = Client().with_running("r")
     assert "Kill" not in client.kinds(499)
     assert "Kill" in client.kinds(2)
@@ -263,7 +263,7 @@ def test_a_program_past_its_time_limit_is_stopped_and_reported_as_197() -> None:
     assert client.result().phase == Phase.REPORTABLE
 
 
-def test_a_program_that_fills_the_disk_is_stopped() -> None:
+def test_program_over_its_disk_limit_is_killed() -> None:
     client = Client().with_running("r")
     assert client.happens(events.SlotMeasured, result="r", nbytes=1000) == []
     (kill, _) = client.happens(events.SlotMeasured, result="r", nbytes=1001)
@@ -271,7 +271,7 @@ def test_a_program_that_fills_the_disk_is_stopped() -> None:
     assert client.result().peak_disk == 1001
 
 
-def test_the_project_aborts_what_runs_but_not_what_is_finished() -> None:
+def test_abort_kills_a_running_result_but_keeps_a_finished_one() -> None:
     client = Client().with_running("a", "b")
     client.exits("b")
     said = client.happens(events.ReplyReceived, reply=Reply(aborts=("a", "b", "unknown")))
@@ -279,7 +279,7 @@ def test_the_project_aborts_what_runs_but_not_what_is_finished() -> None:
     assert client.result("b").phase == Phase.UPLOADING
 
 
-def test_abort_if_not_started_spares_what_has_started() -> None:
+def test_abort_if_not_started_aborts_only_results_that_have_not_started() -> None:
     client = Client().with_running("a")
     client.gets("b")
     reply = Reply(aborts_if_not_started=("a", "b"))
@@ -290,7 +290,7 @@ def test_abort_if_not_started_spares_what_has_started() -> None:
     assert verdict.exit_status == 202
 
 
-def test_failed_contacts_wait_twice_as_long_each_time_up_to_four_hours() -> None:
+def test_delay_after_failed_requests_doubles_up_to_four_hours() -> None:
     client = Client()
     waits = []
     for _ in range(10):
@@ -303,7 +303,7 @@ def test_failed_contacts_wait_twice_as_long_each_time_up_to_four_hours() -> None
     assert client.kinds() == ["ReadMasterPage"]
 
 
-def test_empty_answers_make_the_client_ask_less_often() -> None:
+def test_work_requests_back_off_after_replies_without_work() -> None:
     client = Client()
     client.tick()
     client.happens(events.ReplyReceived, reply=Reply(messages=(Message("No tasks sent"),)))
@@ -315,7 +315,7 @@ def test_empty_answers_make_the_client_ask_less_often() -> None:
     assert client.kinds() == ["Ask"]
 
 
-def test_the_request_delay_of_the_project_is_honoured() -> None:
+def test_client_waits_for_the_request_delay_of_the_reply() -> None:
     client = Client().with_running("r")
     client.happens(events.ReplyReceived, reply=Reply(request_delay=60))
     client.exits(code=1, outputs=())
@@ -323,21 +323,21 @@ def test_the_request_delay_of_the_project_is_honoured() -> None:
     assert client.kinds(2) == ["Ask"]
 
 
-def test_the_project_is_visited_when_it_wishes() -> None:
+def test_single_run_sends_a_request_after_next_rpc_delay() -> None:
     client = Client(rules=replace(RULES, once=True))
     client.happens(events.ReplyReceived, reply=Reply(next_rpc_delay=100))
     assert client.kinds(99) == []
     assert client.kinds(2) == ["Ask"]
 
 
-def test_a_project_that_is_down_changes_nothing_else() -> None:
+def test_reply_of_a_project_that_is_down_changes_only_the_delay() -> None:
     client = Client()
     client.happens(events.ReplyReceived, reply=Reply(is_down=True, hostid=9, request_delay=3600))
     assert client.project.hostid == 7
     assert client.kinds(3599) == []
 
 
-def test_a_new_host_number_begins_the_count_of_requests_anew() -> None:
+def test_new_host_id_resets_the_rpc_sequence_number_and_the_host_cpid() -> None:
     client = Client(rpc_seqno=5)
     (ask,) = client.tick()
     assert isinstance(ask, events.Ask)
@@ -347,7 +347,7 @@ def test_a_new_host_number_begins_the_count_of_requests_anew() -> None:
     assert client.state.host_cpid != "cpid"
 
 
-def test_other_address_of_a_project_is_printed_once() -> None:
+def test_changed_project_url_is_printed_once() -> None:
     client = Client()
     moved = Reply(master_url="https://new.example/")
     prints = [
@@ -360,7 +360,7 @@ def test_other_address_of_a_project_is_printed_once() -> None:
     assert "reports that its address is https://new.example/" in prints[0]
 
 
-def test_a_download_that_fails_for_good_fails_its_results() -> None:
+def test_permanent_download_error_fails_the_result() -> None:
     client = Client()
     client.gets("r")
     client.tick()
@@ -378,7 +378,7 @@ def test_a_download_that_fails_for_good_fails_its_results() -> None:
     assert verdict.message.startswith("WU download error: couldn't get input files:\n<file_xfer")
 
 
-def test_a_download_that_may_heal_is_tried_again_later() -> None:
+def test_temporary_download_error_is_retried_later() -> None:
     client = Client()
     client.gets("r")
     client.tick()
@@ -389,7 +389,7 @@ def test_a_download_that_may_heal_is_tried_again_later() -> None:
     assert "Fetch" in client.kinds(2)
 
 
-def test_an_upload_that_failed_resumes_and_one_refused_fails_the_result() -> None:
+def test_failed_upload_is_resumed_and_refused_upload_fails_the_result() -> None:
     client = Client().with_running("r")
     client.exits()
     client.tick()
@@ -402,7 +402,7 @@ def test_an_upload_that_failed_resumes_and_one_refused_fails_the_result() -> Non
     assert (verdict.client_state, verdict.exit_status) == (7, -187)
 
 
-def test_a_lost_input_is_fetched_again() -> None:
+def test_lost_input_file_is_downloaded_again() -> None:
     client = Client()
     client.gets("r")
     client.tick()
@@ -414,7 +414,7 @@ def test_a_lost_input_is_fetched_again() -> None:
     assert events.Fetch(URL, "r_in", signed=False) in client.tick()
 
 
-def test_a_known_name_keeps_its_file_and_its_hash() -> None:
+def test_repeated_file_info_changes_the_urls_but_not_md5_and_size() -> None:
     client = Client()
     client.gets("r")
     changed = FileInfo("r_in", urls=("http://e/",), md5="other", nbytes=9)
@@ -424,7 +424,7 @@ def test_a_known_name_keeps_its_file_and_its_hash() -> None:
 
 
 @pytest.mark.parametrize("name", ["../x", "/etc/passwd", "50%", "a\\b", "a//b"])
-def test_a_file_name_that_leaves_its_folder_is_refused_and_reported(name: str) -> None:
+def test_file_name_outside_the_project_folder_is_refused_and_reported(name: str) -> None:
     client = Client()
     reply = a_reply("r")
     workunit = replace(reply.workunits[0], file_refs=(FileRef(name, "in"),))
@@ -434,7 +434,7 @@ def test_a_file_name_that_leaves_its_folder_is_refused_and_reported(name: str) -
     assert any(isinstance(one, events.Print) and "refused" in one.text for one in said)
 
 
-def test_an_open_name_that_leaves_the_slot_is_refused_and_reported() -> None:
+def test_open_name_outside_the_slot_folder_is_refused_and_reported() -> None:
     client = Client()
     reply = a_reply("r")
     result = replace(reply.results[0], file_refs=(FileRef("r_out", "../../evil"),))
@@ -450,7 +450,7 @@ def test_a_result_without_its_app_version_is_discarded() -> None:
     assert client.project.results == {}
 
 
-def test_a_newer_version_lets_the_older_one_go() -> None:
+def test_older_app_version_and_its_file_are_discarded_after_a_newer_one() -> None:
     client = Client()
     client.gets()
     newer = AppVersion("app", 2, "p", file_refs=(FileRef("app_2", main_program=True),))
@@ -460,7 +460,7 @@ def test_a_newer_version_lets_the_older_one_go() -> None:
     assert list(client.project.app_versions) == [newer.key]
 
 
-def test_sticky_files_stay_until_the_project_lets_them_go() -> None:
+def test_sticky_file_is_kept_until_the_project_deletes_it() -> None:
     client = Client()
     client.happens(events.ReplyReceived, reply=Reply(files=(FileInfo("data", sticky=True),)))
     client.happens(events.ReplyReceived, reply=Reply())
@@ -469,7 +469,7 @@ def test_sticky_files_stay_until_the_project_lets_them_go() -> None:
     assert events.Discard(URL, "data") in said
 
 
-def test_a_file_that_the_project_puts_here_is_fetched_and_then_listed() -> None:
+def test_file_sent_by_the_project_without_a_result_is_downloaded_once() -> None:
     client = Client()
     put = FileInfo("data", urls=("http://d/data",), sticky=True)
     client.happens(events.ReplyReceived, reply=Reply(files=(put,)))
@@ -480,7 +480,7 @@ def test_a_file_that_the_project_puts_here_is_fetched_and_then_listed() -> None:
     assert not any(isinstance(command, events.Fetch) for command in client.tick())
 
 
-def test_a_result_of_an_app_without_files_never_runs() -> None:
+def test_result_of_an_app_version_without_a_program_is_discarded() -> None:
     client = Client()
     reply = replace(
         a_reply("r"),
@@ -494,7 +494,7 @@ def test_a_result_of_an_app_without_files_never_runs() -> None:
     assert client.project.results == {}
 
 
-def test_the_first_key_is_trusted_and_another_only_with_its_signature(
+def test_first_code_sign_key_is_trusted_and_a_new_key_only_if_signed_by_it(
     golden: Callable[[str], bytes],
 ) -> None:
     client = Client()
@@ -510,7 +510,7 @@ def test_the_first_key_is_trusted_and_another_only_with_its_signature(
     assert client.project.code_sign_key == rotated.code_sign_key != first
 
 
-def test_a_single_run_asks_for_work_only_once() -> None:
+def test_single_run_requests_work_only_once() -> None:
     client = Client(rules=replace(RULES, once=True))
     client.happens(events.RunBegan)
     (ask,) = client.tick()
@@ -520,7 +520,7 @@ def test_a_single_run_asks_for_work_only_once() -> None:
     assert client.kinds(1e6) == []
 
 
-def test_finished_results_are_reported_together_within_seconds_or_patiently() -> None:
+def test_finished_result_is_reported_in_seconds_or_delayed_without_report_immediately() -> None:
     quick = Client().with_running("a", "b")
     quick.exits("a", code=1, outputs=())
     assert quick.kinds(6) == ["Ask"]
@@ -530,7 +530,7 @@ def test_finished_results_are_reported_together_within_seconds_or_patiently() ->
     assert "Ask" in patient.kinds(3600)
 
 
-def test_short_results_that_follow_each_other_do_not_put_off_the_report() -> None:
+def test_report_is_not_delayed_further_by_results_that_finish_soon_after() -> None:
     client = Client().with_running("a", "b", "c", "d")
     client.now += 10.0
     client.exits("a")
@@ -544,7 +544,7 @@ def test_short_results_that_follow_each_other_do_not_put_off_the_report() -> Non
     assert "Ask" in client.kinds(1.0)
 
 
-def test_news_of_a_detached_project_is_ignored() -> None:
+def test_events_of_a_detached_project_are_ignored() -> None:
     client = Client().with_running("r")
     said = client.happens(events.Detached)
     assert [type(one).__name__ for one in said] == ["Kill", "ClearSlot", "Forget", "Print"]
@@ -552,7 +552,7 @@ def test_news_of_a_detached_project_is_ignored() -> None:
     assert client.happens(events.RequestFailed, reason="late") == []
 
 
-def test_a_deadline_that_passed_before_the_start_ends_the_result() -> None:
+def test_result_not_started_by_its_deadline_is_aborted() -> None:
     client = Client()
     late = replace(a_reply("r").results[0], report_deadline=NOON - 1)
     client.gets("r", results=(late,))
@@ -562,7 +562,7 @@ def test_a_deadline_that_passed_before_the_start_ends_the_result() -> None:
     assert (verdict.client_state, verdict.exit_status) == (6, 200)
 
 
-def test_outputs_are_known_as_they_were_left() -> None:
+def test_output_size_and_md5_are_recorded_when_the_program_exits() -> None:
     client = Client().with_running("r")
     client.exits()
     held = client.project.files["r_out"]
@@ -573,7 +573,7 @@ def headline(client: Client, slots: int = 2) -> str:
     return _headline(client.state, client.project, client.now, slots)
 
 
-def test_idle_client_shows_why_it_waits() -> None:
+def test_status_of_idle_client_shows_the_reason_for_waiting() -> None:
     client = Client()
     client.tick()
     assert "contacting the project" in headline(client)
@@ -585,14 +585,14 @@ def test_idle_client_shows_why_it_waits() -> None:
     assert "volunteer resume" in headline(client)
 
 
-def test_idle_client_shows_failures() -> None:
+def test_status_shows_the_retry_delay_after_a_failed_request() -> None:
     client = Client()
     client.tick()
     client.happens(events.RequestFailed, reason="no route")
     assert "next work request in 60 s: the project did not answer" in headline(client)
 
 
-def test_busy_client_shows_what_it_uses() -> None:
+def test_status_of_busy_client_shows_used_slots_and_progress() -> None:
     client = Client(slots_rules := replace(RULES, slots=1)).with_running("r")
     assert f"1 of {slots_rules.slots} slots busy" in headline(client, 1)
     client.happens(events.ProgressReported, result="r", fraction_done=0.25, cpu_time=3.0)
@@ -604,13 +604,13 @@ def test_busy_client_shows_what_it_uses() -> None:
     assert client.state.progress == {}
 
 
-def test_idle_client_shows_what_its_results_wait_for() -> None:
+def test_status_shows_the_number_of_results_with_running_downloads() -> None:
     client = Client()
     client.gets("r")
     assert "downloading the files of 1 result" in headline(client)
 
 
-def test_project_s_date_ends_the_wait_for_work() -> None:
+def test_next_rpc_delay_ends_the_work_request_back_off_early() -> None:
     client = Client()
     client.tick()
     client.gets(next_rpc_delay=30.0)
@@ -620,7 +620,7 @@ def test_project_s_date_ends_the_wait_for_work() -> None:
     assert asked.work_seconds > 0
 
 
-def test_account_of_a_project_is_replaced_only_on_request() -> None:
+def test_attach_replaces_the_account_key_only_if_requested() -> None:
     client = Client()
     client.happens(events.Attached, key="other")
     assert client.project.key == "key"
@@ -628,7 +628,7 @@ def test_account_of_a_project_is_replaced_only_on_request() -> None:
     assert client.project.key == "other"
 
 
-def test_suspended_project_pauses_starts_nothing_and_asks_for_no_work() -> None:
+def test_suspended_project_pauses_its_program_and_starts_no_result_until_resumed() -> None:
     client = Client().with_running("r")
     client.gets("s")
     client.tick(10)
@@ -644,7 +644,7 @@ def test_suspended_project_pauses_starts_nothing_and_asks_for_no_work() -> None:
     assert "Run" in [type(command).__name__ for command in commands]
 
 
-def test_trickles_wait_for_their_acknowledgement() -> None:
+def test_trickles_up_are_kept_and_sent_again_until_acknowledged() -> None:
     client = Client().with_running("r")
     client.tick(100)
     client.gets()
@@ -661,7 +661,7 @@ def test_trickles_wait_for_their_acknowledgement() -> None:
     assert "Ask" in client.kinds(100)
 
 
-def test_trickle_down_waits_until_its_program_runs() -> None:
+def test_trickle_down_is_kept_until_its_program_runs() -> None:
     client = Client()
     message = TrickleMessage("r", 7, "text")
     client.gets("r", trickles=(message, TrickleMessage("gone", 7, "text")))
@@ -672,7 +672,7 @@ def test_trickle_down_waits_until_its_program_runs() -> None:
     assert client.result().trickles_down == ()
 
 
-def test_too_many_trickles_are_dropped_with_a_word() -> None:
+def test_excess_trickles_are_dropped_and_an_invalid_trickle_prints_a_message() -> None:
     client = Client().with_running("r")
     for _ in range(3):
         client.happens(events.TrickleWritten, result="r", text="x" * (1 << 20))
@@ -682,7 +682,7 @@ def test_too_many_trickles_are_dropped_with_a_word() -> None:
     assert "too long" in said.text
 
 
-def test_output_that_was_uploaded_early_is_not_sent_again() -> None:
+def test_output_uploaded_early_is_not_uploaded_again() -> None:
     client = Client().with_running("r")
     client.happens(events.UploadRequested, result="r", outputs=(Output("r_out", 10, "md5"),))
     assert events.Upload(URL, "r_out", resume=False) in client.tick()
@@ -693,7 +693,7 @@ def test_output_that_was_uploaded_early_is_not_sent_again() -> None:
     assert client.result().phase == Phase.REPORTABLE
 
 
-def test_early_upload_of_a_large_or_missing_output_is_refused_with_a_word() -> None:
+def test_early_upload_of_a_large_or_missing_output_is_refused_with_a_message() -> None:
     client = Client().with_running("r")
     for output in (Output("r_out"), Output("r_out", 101, "md5")):
         [said] = client.happens(events.UploadRequested, result="r", outputs=(output,))
@@ -701,7 +701,7 @@ def test_early_upload_of_a_large_or_missing_output_is_refused_with_a_word() -> N
     assert client.project.files["r_out"].presence == Presence.ABSENT
 
 
-def test_program_with_boinc_s_library_that_ends_early_runs_again() -> None:
+def test_program_that_exits_without_finishing_is_restarted() -> None:
     client = Client().with_running("r")
     client.exits(is_unfinished=True)
     assert client.result().phase == Phase.READY

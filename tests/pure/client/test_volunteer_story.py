@@ -63,7 +63,7 @@ def field(report: str, name: str) -> str:
     return found.group(1)
 
 
-def test_a_volunteer_attaches_with_email_and_password_and_a_result_is_computed(
+def test_client_attaches_with_email_and_password_and_computes_a_result(
     tmp_path: Path, project: FakeProject
 ) -> None:
     project.offers = [Work("wu", "upper")]
@@ -88,7 +88,7 @@ def test_a_volunteer_attaches_with_email_and_password_and_a_result_is_computed(
     assert not list((tmp_path / "slots").glob("*"))
 
 
-def test_request_numbers_begin_again_with_the_host_number(
+def test_rpc_sequence_number_restarts_at_zero_with_a_new_host_id(
     folder: Path, project: FakeProject
 ) -> None:
     project.offers = [Work("wu", "upper")]
@@ -98,7 +98,9 @@ def test_request_numbers_begin_again_with_the_host_number(
     assert numbers == [("0", "0"), ("42", "0"), ("42", "1")]
 
 
-def test_app_and_key_are_echoed_while_a_result_is_held(folder: Path, project: FakeProject) -> None:
+def test_request_lists_other_results_app_versions_and_code_sign_key(
+    folder: Path, project: FakeProject
+) -> None:
     project.offers = [Work("wu", "upper"), Work("slow", "sleep 600")]
     running = begin(folder, "run", "--slots", "2", *FAST)
     try:
@@ -130,7 +132,7 @@ PREFERENCES = """
 """
 
 
-def test_computing_preferences_reach_requests_and_programs(
+def test_computing_preferences_are_sent_in_requests_and_written_for_programs(
     folder: Path, project: FakeProject
 ) -> None:
     project.extra = PREFERENCES
@@ -155,7 +157,9 @@ def test_computing_preferences_reach_requests_and_programs(
     assert (told["preferences_from"], told["preferences_changed_at"]) == (project.url, 1.7e9)
 
 
-def test_options_win_over_computing_preferences(folder: Path, project: FakeProject) -> None:
+def test_command_line_options_override_computing_preferences(
+    folder: Path, project: FakeProject
+) -> None:
     project.extra = PREFERENCES
     volunteer(folder, "run", "--once", *FAST)
     for options in (("--buffer", "60"), ("--ignore-preferences",)):
@@ -164,7 +168,7 @@ def test_options_win_over_computing_preferences(folder: Path, project: FakeProje
     assert seconds[1:] == [60.0, 8640.0]
 
 
-def test_copies_of_trickles_go_to_the_addresses_of_the_project(
+def test_trickles_are_copied_to_the_trickle_up_urls_of_the_reply(
     folder: Path, project: FakeProject
 ) -> None:
     copies: list[str] = []
@@ -223,7 +227,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("work", "state", "exit_status", "words"), ENDS, ids=[work.name for work, *_ in ENDS]
 )
-def test_how_each_kind_of_end_is_reported(
+def test_each_kind_of_program_end_is_reported_with_its_state_and_exit_status(
     reports: dict[str, str], work: Work, state: str, exit_status: str, words: str
 ) -> None:
     report = reports[f"{work.name}_0"]
@@ -231,7 +235,7 @@ def test_how_each_kind_of_end_is_reported(
     assert words in report
 
 
-def test_arguments_are_split_like_a_shell_does(folder: Path, project: FakeProject) -> None:
+def test_command_line_is_split_with_shell_quoting(folder: Path, project: FakeProject) -> None:
     project.offers = [Work("wu", "args 'one two' three")]
     volunteer(folder, "run", "--once", *FAST)
     assert project.uploads["wu_0_r0"] == b"args|one two|three|"
@@ -248,7 +252,7 @@ def test_a_program_with_a_wrong_signature_never_runs(folder: Path, project: Fake
     assert not project.uploads
 
 
-def test_a_wrong_input_fails_the_result(folder: Path, project: FakeProject) -> None:
+def test_input_with_a_wrong_checksum_fails_the_result(folder: Path, project: FakeProject) -> None:
     project.offers = [Work("wu", "upper")]
     project.fail = lambda path, _: (200, b"more text\n") if path.endswith("wu_in") else None
     volunteer(folder, "run", "--once", *FAST)
@@ -257,14 +261,14 @@ def test_a_wrong_input_fails_the_result(folder: Path, project: FakeProject) -> N
     assert "-119 (md5 checksum failed for file)" in report
 
 
-def test_stderr_cannot_break_out_of_the_report(folder: Path, project: FakeProject) -> None:
+def test_end_tags_in_stderr_are_escaped_in_the_report(folder: Path, project: FakeProject) -> None:
     project.offers = [Work("wu", "fail")]
     volunteer(folder, "run", "--once", *FAST)
     assert project.reported["wu_0"].count("]]>") == 1
     assert project.reported["wu_0"].count("</stderr_out>") == 1
 
 
-def test_killed_client_loses_no_result_and_leaves_no_process(
+def test_killed_client_restarts_its_result_and_leaves_no_orphan_process(
     folder: Path, project: FakeProject
 ) -> None:
     project.offers = [Work("wu", "sleep 3")]
@@ -286,7 +290,7 @@ def test_killed_client_loses_no_result_and_leaves_no_process(
     assert project.uploads["wu_0_r0"] == b"slept\n"
 
 
-def test_what_is_not_acknowledged_is_reported_again(folder: Path, project: FakeProject) -> None:
+def test_unacknowledged_result_is_reported_again(folder: Path, project: FakeProject) -> None:
     project.offers = [Work("wu", "upper")]
     project.keeps_acks = True
     running = begin(folder, "run", *FAST)
@@ -304,7 +308,9 @@ def test_what_is_not_acknowledged_is_reported_again(folder: Path, project: FakeP
     assert len(project.uploads) == 1
 
 
-def test_an_upload_that_broke_off_goes_on_where_it_was(folder: Path, project: FakeProject) -> None:
+def test_interrupted_upload_resumes_at_the_stored_offset(
+    folder: Path, project: FakeProject
+) -> None:
     project.offers = [Work("wu", "large", max_nbytes=300_000)]
     broken: list[bytes] = []
 
@@ -323,7 +329,9 @@ def test_an_upload_that_broke_off_goes_on_where_it_was(folder: Path, project: Fa
     assert project.uploads["wu_0_r0"] == bytes(300_000)
 
 
-def test_an_upload_refused_for_good_is_reported_as_such(folder: Path, project: FakeProject) -> None:
+def test_permanently_refused_upload_is_reported_as_an_upload_error(
+    folder: Path, project: FakeProject
+) -> None:
     project.offers = [Work("wu", "upper")]
     refusal = b"<data_server_reply><status>-1</status><message>no</message></data_server_reply>"
     project.fail = lambda path, _: (200, refusal) if "upload" in path else None
@@ -332,7 +340,9 @@ def test_an_upload_refused_for_good_is_reported_as_such(folder: Path, project: F
     assert (field(report, "state"), field(report, "exit_status")) == ("7", "-187")
 
 
-def test_a_result_that_the_project_aborts_is_stopped(folder: Path, project: FakeProject) -> None:
+def test_result_aborted_by_the_project_is_stopped_and_reported(
+    folder: Path, project: FakeProject
+) -> None:
     project.offers = [Work("wu", "sleep 600")]
     running = begin(folder, "run", *FAST)
     try:
@@ -348,10 +358,10 @@ def test_a_result_that_the_project_aborts_is_stopped(folder: Path, project: Fake
     assert "aborted by project - no longer usable" in report
     assert asked.stdout.endswith(": the running client contacts it now\n")
     later = volunteer(folder, "update").stdout
-    assert later.endswith(": contacted by the next run\n")
+    assert later.endswith(": the next run contacts it\n")
 
 
-def test_a_dishonest_client_alters_one_byte_of_one_result(
+def test_volunteer_falsify_changes_one_byte_of_one_output(
     folder: Path, project: FakeProject
 ) -> None:
     project.offers = [
@@ -363,7 +373,7 @@ def test_a_dishonest_client_alters_one_byte_of_one_result(
     assert sorted(project.uploads.values()) == [b"COUNT 17\n", b"COUNT 18\n"]
 
 
-def test_two_runs_in_one_folder_are_refused(folder: Path, project: FakeProject) -> None:
+def test_second_run_in_the_same_folder_is_refused(folder: Path, project: FakeProject) -> None:
     running = begin(folder, "run", *FAST)
     try:
         wait_until(lambda: project.requests)
@@ -376,7 +386,9 @@ def test_two_runs_in_one_folder_are_refused(folder: Path, project: FakeProject) 
     assert "Hint:" in second.stderr
 
 
-def test_detaching_stops_the_work_and_keeps_nothing(folder: Path, project: FakeProject) -> None:
+def test_detach_stops_the_program_and_deletes_the_project_data(
+    folder: Path, project: FakeProject
+) -> None:
     project.offers = [Work("wu", "sleep 600")]
     running = begin(folder, "run", *FAST)
     try:
@@ -402,7 +414,7 @@ def test_detaching_stops_the_work_and_keeps_nothing(folder: Path, project: FakeP
         (("dance",), 2, "invalid choice"),
     ],
 )
-def test_mistakes_are_answered_with_a_sentence_and_a_code(
+def test_usage_error_prints_a_message_and_returns_its_exit_code(
     tmp_path: Path, arguments: tuple[str, ...], code: int, words: str
 ) -> None:
     done = volunteer(tmp_path, *arguments)
@@ -417,7 +429,7 @@ def test_a_wrong_password_is_refused(tmp_path: Path, project: FakeProject) -> No
     assert "bad password (-206)" in done.stderr
 
 
-def test_a_project_that_does_not_answer_ends_a_single_run(
+def test_single_run_exits_with_an_error_if_the_scheduler_does_not_answer(
     folder: Path, project: FakeProject
 ) -> None:
     project.fail = lambda path, _: (500, b"") if path.endswith("cgi") else None
@@ -458,7 +470,9 @@ def test_no_account_is_created_for_a_refused_attach(tmp_path: Path, project: Fak
     assert not [path for path in paths if "create_account" in path]
 
 
-def test_client_prints_when_and_why_it_asks_again(folder: Path, project: FakeProject) -> None:
+def test_client_prints_time_and_reason_of_the_next_work_request(
+    folder: Path, project: FakeProject
+) -> None:
     running = begin(folder, "run", "--poll", "1")
     try:
         wait_until(lambda: project.requests)
@@ -472,9 +486,7 @@ def test_client_prints_when_and_why_it_asks_again(folder: Path, project: FakePro
     assert re.search(r"next work request in [2-6]\d\d s: the project had no work\n", status), status
 
 
-def test_client_asks_for_work_when_the_project_wants_to_be_asked(
-    folder: Path, project: FakeProject
-) -> None:
+def test_client_requests_work_after_each_next_rpc_delay(folder: Path, project: FakeProject) -> None:
     project.extra = "<next_rpc_delay>2</next_rpc_delay>"
     running = begin(folder, "run", "--poll", "0.5")
 

@@ -21,7 +21,7 @@ def writes(client: Client, text: str) -> None:
     client.happens(events.TrickleWritten, result="r", text=text)
 
 
-def test_each_trickle_is_copied_once_to_each_address() -> None:
+def test_each_trickle_is_copied_once_to_each_trickle_up_url() -> None:
     client = Client().with_running("r")
     client.gets(trickle_up_urls=(FIRST, SECOND, FIRST))
     writes(client, "one")
@@ -38,7 +38,7 @@ def test_each_trickle_is_copied_once_to_each_address() -> None:
     assert copies(client) == [(SECOND, ["three"])]
 
 
-def test_reply_without_addresses_ends_the_copies() -> None:
+def test_reply_without_trickle_up_urls_stops_the_copies() -> None:
     client = Client().with_running("r")
     client.gets(trickle_up_urls=(FIRST,))
     client.gets()
@@ -46,7 +46,7 @@ def test_reply_without_addresses_ends_the_copies() -> None:
     assert copies(client) == []
 
 
-def test_unsafe_addresses_are_refused_with_one_sentence_each() -> None:
+def test_unsafe_trickle_up_urls_are_refused_with_one_message_each() -> None:
     client = Client().with_running("r")
     unsafe = ("file:///etc/passwd", "http://h/" + "x" * 300)
     said = client.happens(events.ReplyReceived, reply=a_reply(trickle_up_urls=(*unsafe, FIRST)))
@@ -57,7 +57,7 @@ def test_unsafe_addresses_are_refused_with_one_sentence_each() -> None:
     assert not [each for each in again if isinstance(each, events.Print) and "copied" in each.text]
 
 
-def test_encrypted_project_gets_no_copies_sent_in_the_clear() -> None:
+def test_https_project_copies_no_trickles_to_http_urls() -> None:
     client = Client(scheduler_urls=("https://s/",)).with_running("r")
     said = client.happens(events.ReplyReceived, reply=a_reply(trickle_up_urls=(FIRST, SECOND)))
     assert client.project.trickle_up_urls == (SECOND,)
@@ -66,14 +66,14 @@ def test_encrypted_project_gets_no_copies_sent_in_the_clear() -> None:
     )
 
 
-def test_number_of_addresses_is_limited() -> None:
+def test_at_most_eight_trickle_up_urls_are_used() -> None:
     client = Client().with_running("r")
     urls = tuple(f"http://h{number}.example/" for number in range(20))
     client.gets(trickle_up_urls=urls)
     assert client.project.trickle_up_urls == urls[:8]
 
 
-def test_copies_are_forgotten_with_their_project() -> None:
+def test_detach_removes_a_project_with_unfinished_trickle_copies() -> None:
     client = Client().with_running("r")
     client.gets(trickle_up_urls=(FIRST,))
     writes(client, "one")

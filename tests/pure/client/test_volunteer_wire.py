@@ -25,7 +25,7 @@ from volunteer.wire.xml import RAW_ELEMENTS, BadXmlError, Element, block, decode
 Golden = Callable[[str], bytes]
 
 
-def test_a_first_reply_brings_all_that_a_result_needs(golden: Golden) -> None:
+def test_first_work_reply_is_decoded_with_files_version_workunit_and_result(golden: Golden) -> None:
     reply = decode_reply(golden("first_work.resp"))
     assert (reply.hostid, reply.request_delay, reply.account.user_name) == (1000, 7.0, "Test User")
     program, first_input, first_output, *_ = reply.files
@@ -45,13 +45,13 @@ def test_a_first_reply_brings_all_that_a_result_needs(golden: Golden) -> None:
     assert reply.code_sign_key.startswith("1024\na61d8ce5")
 
 
-def test_the_order_of_elements_does_not_matter(golden: Golden) -> None:
+def test_reply_is_decoded_in_any_order_of_elements(golden: Golden) -> None:
     reply = decode_reply(golden("reverse.resp"))
     assert {result.wu_name for result in reply.results} == {"wu_rev", "wu_rev2"}
     assert len(reply.app_versions) == 1
 
 
-def test_a_minimal_reply_gets_our_platform_and_speed(golden: Golden) -> None:
+def test_minimal_app_version_gets_default_flops_and_cpu_count(golden: Golden) -> None:
     (version,) = decode_reply(golden("minimal.resp"), "ours", 5e9).app_versions
     assert (version.platform, version.flops, version.avg_ncpus) == (
         "x86_64-pc-linux-gnu",
@@ -60,7 +60,7 @@ def test_a_minimal_reply_gets_our_platform_and_speed(golden: Golden) -> None:
     )
 
 
-def test_preferences_are_kept_raw_and_messages_keep_their_words(golden: Golden) -> None:
+def test_reply_keeps_raw_preferences_and_decodes_messages(golden: Golden) -> None:
     reply = decode_reply(golden("prefs.resp"))
     assert reply.project_preferences is not None
     assert "<color>red</color>" in reply.project_preferences
@@ -72,18 +72,18 @@ def test_preferences_are_kept_raw_and_messages_keep_their_words(golden: Golden) 
     ]
 
 
-def test_a_reply_without_its_end_tag_is_refused(golden: Golden) -> None:
+def test_reply_without_end_tag_raises_bad_xml_error(golden: Golden) -> None:
     with pytest.raises(BadXmlError, match="end tag </scheduler_reply> is missing"):
         decode_reply(golden("noclose.resp"))
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>Error</html>", b"\xff\xfe", b"</scheduler_reply>"])
-def test_what_is_no_reply_is_refused(body: bytes) -> None:
+def test_body_that_is_not_a_scheduler_reply_raises_bad_xml_error(body: bytes) -> None:
     with pytest.raises(BadXmlError):
         decode_reply(body)
 
 
-def test_acknowledgements_and_aborts_are_read(golden: Golden) -> None:
+def test_acknowledgements_aborts_project_down_and_host_id_are_decoded(golden: Golden) -> None:
     assert decode_reply(golden("ack.resp")).acks == ("wu_ok1_0",)
     assert decode_reply(golden("abort.resp")).aborts
     assert decode_reply(golden("down.resp")).is_down
@@ -103,25 +103,25 @@ def test_acknowledgements_and_aborts_are_read(golden: Golden) -> None:
         ("master_long_line.resp", ()),
     ],
 )
-def test_schedulers_are_found_in_a_master_page(
+def test_scheduler_urls_are_found_in_a_master_page(
     golden: Golden, page: str, found: tuple[str, ...]
 ) -> None:
     assert web.find_scheduler_urls(golden(page)) == found
 
 
-def test_log_in_replies_are_read(golden: Golden) -> None:
+def test_account_lookup_and_project_config_replies_are_decoded(golden: Golden) -> None:
     assert web.decode_account(golden("lookup_good.resp")).key == "0123456789abcdef0123456789abcdef"
     assert web.decode_account(golden("lookup_wrong_password.resp")).error_num == -206
     config = web.decode_project_config(golden("project_config.resp"))
     assert (config.name, config.is_account_manager) == ("Proto Project", False)
 
 
-def test_a_log_in_address_is_spelled_as_boinccmd_spells_it() -> None:
+def test_account_lookup_url_is_escaped_as_by_boinccmd() -> None:
     spelled = web.web_rpc_url("http://h/", "lookup_account.php", email_addr="a@b.c")
     assert spelled == "http://h/lookup_account.php?email_addr=a%40b%2Ec"
 
 
-def test_a_password_is_hashed_with_the_lower_case_address() -> None:
+def test_password_hash_uses_the_lower_case_email_address() -> None:
     assert web.password_hash("A@b.C", "secret") == web.password_hash("a@b.c", "secret")
     assert web.password_hash("a@b.c", "") == "5d60d4e28066df254d5452f92c910092"
 
@@ -138,7 +138,7 @@ def as_our_version(recorded: bytes) -> bytes:
     return recorded
 
 
-def test_upload_requests_are_byte_for_byte_those_of_a_boinc_client(golden: Golden) -> None:
+def test_upload_request_equals_that_of_a_boinc_client_byte_for_byte(golden: Golden) -> None:
     recorded = as_our_version(golden("upload.req"))
     head, _, content = recorded.partition(b"<data>\n")
     grant = head.partition(b"<xml_signature>")[2].partition(b"</xml_signature>")[0].decode()
@@ -153,7 +153,7 @@ def test_upload_requests_are_byte_for_byte_those_of_a_boinc_client(golden: Golde
     assert ours == head.lstrip(b"\n") + b"<data>\n"
 
 
-def test_an_upload_without_a_grant_keeps_its_empty_element(golden: Golden) -> None:
+def test_upload_request_without_a_grant_equals_that_of_a_boinc_client(golden: Golden) -> None:
     recorded = as_our_version(golden("upload_no_grant.req")).partition(b"<data>\n")[0]
     ours = upload_head(
         name="wu_upnosig_0_r0",
@@ -166,7 +166,7 @@ def test_an_upload_without_a_grant_keeps_its_empty_element(golden: Golden) -> No
     assert ours == recorded.lstrip(b"\n") + b"<data>\n"
 
 
-def test_a_size_query_is_byte_for_byte_that_of_a_boinc_client(golden: Golden) -> None:
+def test_size_query_equals_that_of_a_boinc_client_byte_for_byte(golden: Golden) -> None:
     assert size_query("wu_res_0_r0") == as_our_version(golden("size_query.req")).lstrip(b"\n")
     reply = decode_upload_reply(golden("size_reply.resp"))
     assert (reply.status, reply.file_size) == (0, 0)
@@ -181,7 +181,9 @@ def test_a_size_query_is_byte_for_byte_that_of_a_boinc_client(golden: Golden) ->
         (b"x" * 9000 + b"<status>0</status>", None),
     ],
 )
-def test_upload_replies_are_read_by_searching(body: bytes, status: int | None) -> None:
+def test_upload_status_is_none_if_missing_malformed_or_too_far_into_the_reply(
+    body: bytes, status: int | None
+) -> None:
     assert decode_upload_reply(body).status == status
 
 
@@ -210,13 +212,13 @@ def render(element: Element) -> str:
 
 
 @given(st.lists(trees, max_size=5))
-def test_reading_what_was_written_gives_it_back(children: list[Element]) -> None:
+def test_rendered_xml_tree_is_parsed_back_to_an_equal_tree(children: list[Element]) -> None:
     tree = Element("scheduler_reply", children=children)
     assert tidy(parse(render(tree) or "", "scheduler_reply")) == tidy(tree)
 
 
 @given(st.text(max_size=200))
-def test_no_text_hangs_or_breaks_the_reader(text: str) -> None:
+def test_parser_accepts_any_text_inside_an_element(text: str) -> None:
     root = parse(f"<a>{text}</a>", "a") if "</" not in text else Element("a")
     assert root.name == "a"
 
@@ -227,7 +229,9 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
 
 
 @given(stderr=st.text(max_size=200), message=words, name=words.filter(bool))
-def test_a_report_survives_any_stderr(stderr: str, message: str, name: str) -> None:
+def test_request_is_parsed_back_with_any_stderr_in_a_report(
+    stderr: str, message: str, name: str
+) -> None:
     report = ResultReport(
         name=name,
         exit_status=3,

@@ -32,5 +32,5 @@ NO_CPU = "This project doesn't support CPU type GenuineIntel Intel(R) Atom(TM) N
         ("Windows", "Atom", NO_SYSTEM),
     ],
 )
-def test_refusal_names_the_barred_part_of_the_computer(banned_os, banned_cpu, said):
+def test_refusal_names_the_banned_operating_system_or_cpu(banned_os, banned_cpu, said):
     assert why_barred(HOST, banned_os=banned_os, banned_cpu=banned_cpu) == said

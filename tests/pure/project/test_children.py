@@ -41,7 +41,7 @@ class Started:
         assert wait_until(has_started, within=60, look_again=0.01)
 
 
-def test_ended_child_is_restarted_with_growing_delays_if_it_ends_soon(children):
+def test_child_that_exits_soon_is_restarted_with_growing_delays(children):
     one = Started(children, "raise SystemExit(3)")
 
     one.await_start(4)
@@ -62,7 +62,7 @@ def test_child_that_ran_for_a_while_is_restarted_without_a_long_delay(children, 
     assert all(said.endswith("in 0.05 s") for said in one.said)
 
 
-def test_whole_process_group_is_ended_before_a_restart(children, tmp_path):
+def test_process_group_of_an_ended_child_is_killed_before_its_restart(children, tmp_path):
     left = tmp_path / "left"
     sleeper = [sys.executable, "-c", "import time; time.sleep(600)"]
     program = f"import subprocess as s, pathlib as p; c = s.Popen({sleeper!r});"

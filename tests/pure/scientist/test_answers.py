@@ -1,4 +1,4 @@
-"""The thread that fetches answers keeps the names of workunits, not the outputs."""
+"""Futures of submitted workunits: the memory that they use, and cancellation."""
 
 from __future__ import annotations
 
@@ -76,3 +76,21 @@ def test_results_of_a_large_batch_are_fetched_in_little_memory(
     assert len(paths) == WORKUNITS
     # Of 120 MB, only a few chunks and about 1 kB for each workunit are in memory.
     assert most < 6_000_000
+
+
+@pytest.mark.parametrize(
+    ("counts", "is_cancelled"),
+    [({"cancelled": 1}, True), ({"already": 1}, True), ({"finished": 1}, False)],
+)
+def test_future_is_cancelled_unless_its_workunit_is_finished(
+    monkeypatch: pytest.MonkeyPatch, counts: dict[str, int], is_cancelled: bool
+) -> None:
+    answer = {"cancelled": 0, "already": 0, "finished": 0} | counts
+    monkeypatch.setattr(Futures, "start", lambda _futures: None)
+    made = httpx.MockTransport(lambda _request: httpx.Response(200, json=answer))
+    monkeypatch.setattr(transport.httpx, "Client", functools.partial(httpx.Client, transport=made))
+    futures = Futures(Transport("http://testserver/"))
+    futures.add("w0")
+    futures.begin(BatchInfo(id=1, name="b"))
+    assert futures[0].cancel() is is_cancelled
+    assert futures[0].cancelled() is is_cancelled

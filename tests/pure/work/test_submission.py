@@ -71,7 +71,7 @@ def test_omitted_limits_default_to_the_quorum() -> None:
         ),
         (
             {"pending_dependency_count": 1},
-            "pending_dependency_count is 1. Hint: leave it out: workunits wait for the batch",
+            "pending_dependency_count is 1. Hint: leave it out; to make workunits wait for",
         ),
         ({"pending_dependency_count": -1}, "pending_dependency_count is -1."),
         ({"command_line": "a\0b"}, "The command line contains a NUL"),

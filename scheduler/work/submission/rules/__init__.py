@@ -1,1 +1,4 @@
-"""Checks and priorities of new workunits, from facts alone [pure]."""
+"""Checks new workunits and computes their priorities [pure].
+
+The functions use only their arguments: no database, files or clock.
+"""

@@ -28,7 +28,7 @@ def _targets(workunit: NewWorkunit) -> dict[str, int]:
 def faults(
     workunits: Sequence[NewWorkunit], *, app: AppRules, addressees: Addressees
 ) -> dict[int, tuple[Fault, ...]]:
-    """Return the faults of workunits that do not fit their app or targets, by index."""
+    """Return the faults of workunits that do not fit their app or targets, by workunit index."""
     by_shape: dict[tuple[object, ...], tuple[Fault, ...]] = {}
     by_index: dict[int, tuple[Fault, ...]] = {}
     for index, workunit in enumerate(workunits):
@@ -73,7 +73,7 @@ def _version(workunit: NewWorkunit) -> Iterator[Fault]:
 
 
 def _adaptive(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
-    """Yield faults for limits below the app's `target_nresults`, which untrusted hosts require."""
+    """Yield a fault for each limit that is below the number of results for an untrusted host."""
     if workunit.target != 1 or app.target_nresults <= 1 or workunit.broadcast:
         return
     for name, value in (
@@ -92,7 +92,7 @@ def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Ite
     targets = _targets(workunit)
     if len(targets) > 1:
         yield Fault(
-            f"The workunit targets a {' and a '.join(targets)} at once.", "name one of them."
+            f"The workunit targets a {' and a '.join(targets)} at once.", "name only one of them."
         )
     existing = {"host": addressees.hosts, "account": addressees.accounts, "team": addressees.teams}
     for kind, id_ in targets.items():
@@ -113,7 +113,7 @@ def _missing(kind: str, id_: int, addressees: Addressees) -> Fault:
 
 
 def _single(named: Collection[str], app: AppRules) -> str:
-    """Return the kind of target that cannot get a second result: host, account, or ""."""
+    """Return the kind of target that cannot get a second result, or an empty string."""
     if "host" in named:
         return "host"
     return "account" if "account" in named and app.one_result_per == "account" else ""
@@ -123,7 +123,9 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
     if not workunit.broadcast:
         return
     if workunit.end_before is None:
-        yield Fault("A broadcast has no end.", "give end_before, when results are validated.")
+        yield Fault(
+            "A broadcast has no end.", "set end_before to the time when the results are validated."
+        )
     if app.validator != _ACCEPTS_EVERY_RESULT:
         yield Fault(
             f"Results of a broadcast are not compared, but app {app.name} has the validator "

@@ -61,7 +61,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """Median speed of `hosts` hosts, in operations per second; a guess if `hosts` is 0."""
+    """The median speed of `hosts` hosts, in operations per second; a guess if `hosts` is 0."""
 
     fpops: float
     hosts: int
@@ -127,7 +127,7 @@ def _shape_faults(workunit: NewWorkunit, max_output_bytes: int, now: datetime) -
 
 
 def duplicates(workunits: Iterable[NewWorkunit]) -> dict[str, list[int]]:
-    """Return the names that several of the workunits have, with the workunits' indexes."""
+    """Return the names that more than one workunit has, with the indexes of these workunits."""
     seen: defaultdict[str, list[int]] = defaultdict(list)
     for index, workunit in enumerate(workunits):
         if workunit.name is not None:
@@ -217,7 +217,7 @@ class Survey:
         self._inputs = max(self._inputs, nbytes)
 
     def warnings(self, *, app: str, versions: Collection[int]) -> tuple[str, ...]:
-        """Return the warnings; `versions` are the version numbers of the app."""
+        """Return the warnings; `versions` are the numbers of the app's versions."""
         return (
             *self._short_deadlines(),
             *_missing_versions(self._wanted, app, versions),
@@ -226,7 +226,7 @@ class Survey:
 
     @property
     def is_demanding(self) -> bool:
-        """Whether some hosts may be unfit: a quorum above 1, or bounds above the defaults."""
+        """Whether a quorum is above 1 or a bound above its default, so that hosts may be unfit."""
         default = NewWorkunit()
         return (
             self._quorum > 1
@@ -235,18 +235,18 @@ class Survey:
         )
 
     def unfit(self, about: HostsAbout, *, one_result_per: str) -> Iterator[str]:
-        """Yield the requirements that no active host meets; nothing if there are no hosts."""
+        """Yield warnings about requirements that no active host meets, if there are any hosts."""
         if not about.hosts:
             return
         if one_result_per == "account" and self._quorum > about.accounts:
             yield (
-                f"A quorum of {self._quorum} needs as many accounts; computers of {about.accounts} "
-                "contacted the server in the last 30 days."
+                f"A quorum of {self._quorum} needs {self._quorum} accounts, but only computers of "
+                f"{about.accounts} contacted the server in the last 30 days."
             )
         elif one_result_per == "host" and self._quorum > about.hosts:
             yield (
-                f"A quorum of {self._quorum} needs as many hosts; {about.hosts} contacted the "
-                "server in the last 30 days."
+                f"A quorum of {self._quorum} needs {self._quorum} hosts, but only {about.hosts} "
+                "contacted the server in the last 30 days."
             )
         which = (
             f"the largest of the {about.hosts} computers that contacted the server in the last "
@@ -283,7 +283,7 @@ def _name(workunit: NewWorkunit) -> Iterator[Fault]:
     if name is not None and (not NAME_PATTERN.fullmatch(name) or ".." in name):
         yield Fault(
             f"{name[:60]!r} is not a name for a workunit.",
-            "use 1 to 200 letters, digits, dots, dashes and underscores, no two dots in a row.",
+            "use 1 to 200 letters, digits, dots, dashes and underscores, without adjacent dots.",
         )
     elif name is not None and usable(output := output_name(result_name(name, 0), 1, 0)) != output:
         yield Fault(
@@ -370,7 +370,7 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
         )
     if len(workunit.keywords) > _MAX_KEYWORDS:
         yield Fault(
-            f"keywords has {len(workunit.keywords)} characters.", f"{_MAX_KEYWORDS} are stored."
+            f"keywords has {len(workunit.keywords)} characters.", f"use at most {_MAX_KEYWORDS}."
         )
     elif workunit.keywords and not _KEYWORDS.fullmatch(workunit.keywords):
         yield Fault(
@@ -389,12 +389,12 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
     if workunit.delay_bound <= timedelta(0):
         yield Fault(
             f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
-            "give the time a host has to report, more than zero.",
+            "give the time in which a host must report, more than zero.",
         )
     if workunit.delay_bound > _MAX_DELAY:
         yield Fault(
             f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
-            "give the time a host has to report, a hundred years at most.",
+            "give the time in which a host must report, a hundred years at most.",
         )
     bounds: dict[str, datetime] = {
         name: value
@@ -434,7 +434,7 @@ def _release(workunit: NewWorkunit) -> Iterator[Fault]:
     if workunit.pending_dependency_count != 0:
         yield Fault(
             f"pending_dependency_count is {workunit.pending_dependency_count}.",
-            "leave it out: workunits wait for the batch that `after` of their own batch names.",
+            "leave it out; to make workunits wait for another batch, set `after` of their batch.",
         )
 
 
@@ -516,8 +516,8 @@ def _output(output: NewOutput, max_output_bytes: int) -> Iterator[Fault]:
         yield Fault(
             f"max_nbytes of output {output.open_name!r} is {output.max_nbytes}, and this project"
             f" accepts uploads of at most {max_output_bytes} bytes.",
-            "declare less, split the output into several files, or ask an operator to raise"
-            " MAX_OUTPUT_BYTES.",
+            "declare a smaller size, split the output into several files, or ask an operator to"
+            " raise MAX_OUTPUT_BYTES.",
         )
 
 

@@ -1,8 +1,8 @@
 """Computes fair-share priorities from submitters' logical clocks [pure].
 
 Source: BOINC's linear-bounded model.  Every submitter has a logical clock.  It advances by the work
-that they submit, divided by their part of the project's speed, and is never behind the present:
-idle submitters do not accumulate entitlement.  A workunit's priority is its logical start in
+that they submit, divided by their part of the project's speed, and is never behind the present, so
+that idle submitters do not accumulate entitlement.  A workunit's priority is its logical start in
 seconds, negated, so that the index of results by priority returns the earliest start first.  There
 is no starvation: a workunit with a given logical start precedes all work that is submitted after
 that time.  Speed that some submitters do not use is available to all others.  Explicit priorities,
@@ -62,10 +62,11 @@ def schedule(
     entitlement: Entitlement,
     now: datetime,
 ) -> Schedule:
-    """Schedule workunits one after the other, given their floating-point operations.
+    """Schedule workunits one after the other.
 
-    Each workunit starts when the previous one would end at the speed of the entitlement.  Work of a
-    submitter without a share has priority `LAST` and does not advance the clock.
+    `operations` are the floating-point operations of each workunit.  Each workunit starts when the
+    previous one would end at the speed of the entitlement.  Work of a submitter without a share has
+    priority `LAST` and does not advance the clock.
     """
     start = logical_start(logical_start_at, now=now)
     if entitlement.speed <= 0:

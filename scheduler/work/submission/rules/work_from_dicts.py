@@ -64,13 +64,14 @@ class BadDescription(ValueError):
 
 
 def new_workunit(value: object, *, from_outside: bool = False) -> NewWorkunit:
-    """Read one workunit; raises `BadDescription`.
+    """Read the description of a workunit; raises `BadDescription`.
 
-    The keys are the fields of `NewWorkunit`; `delay_bound` is a timedelta or seconds, as is
-    `delay_bound_seconds`; times are datetimes or ISO text (UTC if they have no time zone);
-    `input_files` are dicts of `NewFile`, whose `content` may be text, or `content_base64`;
-    `outputs` are dicts of `NewOutput` or names.  `from_outside` refuses the keys that only the
-    server's own programs may use: `path`, `pending_dependency_count` and `delay_bound`.
+    The keys are the fields of `NewWorkunit`, or `delay_bound_seconds` in place of `delay_bound`.
+    Durations are timedeltas or seconds.  Times are datetimes or ISO text; without a time zone, they
+    are in UTC.  An input file is a `NewFile` or a dict of its fields, with `content` as bytes or
+    text, or with `content_base64`.  An output is a dict of the fields of `NewOutput`, or its
+    `open_name`.  With `from_outside`, the keys that only the server's own programs may use are
+    refused: `path`, `pending_dependency_count` and `delay_bound`.
     """
     values = dict(_checked(NewWorkunit, value, from_outside=from_outside))
     if "input_files" in values:
