@@ -152,7 +152,10 @@ class Rhythm:
 
 
 def run(daemon: Daemon, drive: Drive) -> None:
-    """Run passes until `drive.stop` is set; a failed pass is logged and retried."""
+    """Run passes until `drive.stop` is set.
+
+    A failed pass is retried after a pause.  It is logged, but an outage of the database only once.
+    """
     rhythm, back_off = Rhythm(drive.pause), FIRST_BACK_OFF
     alive = _AliveFile(daemon.name)
     with wakeups.Bell(daemon.name) as bell:

@@ -171,8 +171,9 @@ def _check_rotations(folder: Path, new: str, signatures: Collection[str]) -> Non
     for signature in signatures:
         if not any(verify(digest, signature, public) for public in earlier):
             raise BadRotation(
-                "A rotation signature over the new key is not by one of this project's keys.\n"
-                "Hint: make it by `python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC`, with the "
+                "A rotation signature over the new key was not made with any of this project's "
+                "keys.\n"
+                "Hint: create it with `python3 sign.py rotate OLD_PRIVATE NEW_PUBLIC`, with the "
                 "private half of the current key."
             )
 

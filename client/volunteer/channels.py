@@ -108,7 +108,7 @@ class ProgramReport:
 
 
 class Link:
-    """Exchanges messages with one running program, which may not use BOINC's library."""
+    """Exchanges messages with one running program, which might not use BOINC's library."""
 
     def __init__(self, slot: Path) -> None:
         self._memory = SharedMemory(slot)

@@ -147,7 +147,8 @@ def open_to_append(root: Path, name: str) -> IO[bytes]:
 def open_to_change(root: Path, name: str) -> IO[bytes]:
     """Open a plain file for reading and writing, or create the file.
 
-    Raises UnsafeFileError if the name belongs to a link, a special file or a folder.
+    Raises UnsafeFileError if the name belongs to a link, a special file, a folder or a file with
+    several hard links, and FileNotFoundError if a folder of its path is missing.
     """
     with _parent(root, name) as (folder, last):
         descriptor = _open_plain(last, os.O_RDWR | os.O_CREAT, folder, name)

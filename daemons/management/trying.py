@@ -178,7 +178,7 @@ def _verdicts(
         quorum.Candidate(number, None if number in answer.bad else number) for number in names
     ]
     consensus = quorum.check_set(candidates, min_quorum=trial.min_quorum, agree=answer.agree)
-    consensus = quorum.doubt(consensus, answer.suspicious)
+    consensus = quorum.doubt_suspicious(consensus, answer.suspicious)
     words = {
         **dict.fromkeys(names, "not judged: too few for a quorum"),
         **dict.fromkeys(consensus.inconclusive, "inconclusive"),

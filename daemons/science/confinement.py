@@ -3,7 +3,7 @@
 A worker runs in one of four forms.  Each process tests a form once, by running a worker in it:
 
 bubblewrap  private namespaces: the worker sees the system's programs, its inputs and a private
-            /tmp, but no other process and no network
+            /tmp, but no other process, and no network unless its profile allows it
 landlock    the kernel refuses all other files, other processes and sockets
 service     a process of another user, reached by a Unix socket (`daemons.science.service`),
             starts workers and confines them by one of the other forms

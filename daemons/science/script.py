@@ -56,7 +56,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The paths of a result's compared outputs, and the rules.
+    """The paths of a result's compared outputs, and the parsed options of the validator.
 
     The path of a missing, optional output is None.
     """

@@ -125,7 +125,7 @@ def judge(
         consensus = quorum.check_set(
             candidates, min_quorum=workunit.min_quorum, agree=comparison.agree
         )
-        consensus = quorum.doubt(consensus, comparison.suspicious)
+        consensus = quorum.doubt_suspicious(consensus, comparison.suspicious)
     elif canonical is not None:
         truth = quorum.Candidate(canonical.id, comparison.evidence(canonical))
         consensus = quorum.check_late(candidates, truth, agree=comparison.agree)

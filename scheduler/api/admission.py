@@ -20,7 +20,7 @@ from django.views.decorators.csrf import csrf_exempt
 from rest_framework.views import APIView
 
 from scheduler.api.authentication import BearerToken, required_access
-from scheduler.api.http.operation import Scope
+from scheduler.api.http.openapi_operation import Scope
 from scheduler.api.http.problems import answer_exception
 from scheduler.boinc.rules.addresses import collapse_slashes
 from scheduler.people import submitters

@@ -9,7 +9,7 @@ from rest_framework.authentication import BaseAuthentication, get_authorization_
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
 from rest_framework.permissions import BasePermission
 
-from scheduler.api.http.operation import Access, Scope, spec_of
+from scheduler.api.http.openapi_operation import Access, Scope, spec_of
 from scheduler.people import api_tokens
 from scheduler.rights import Right
 

@@ -17,7 +17,7 @@ from rest_framework import serializers
 
 from scheduler.api.authentication import required_access
 from scheduler.api.http.body import Strict
-from scheduler.api.http.operation import Access, operation, spec_of
+from scheduler.api.http.openapi_operation import Access, operation, spec_of
 from scheduler.api.http.problems import CONTENT_TYPE
 
 _DESCRIPTIONS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from scheduler.api.authentication import has_right, may, missing_scope
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Scope
+from scheduler.api.http.openapi_operation import Scope
 from scheduler.api.http.paging import read_page
 from scheduler.people import own_pages
 from scheduler.rights import Right

@@ -41,8 +41,9 @@ def sent(
 
     `files` are pairs of a name and the content in chunks.  A single file is a program or an
     archive; several files are the files of a native app.  The stored files are held for `holder`.
-    If the order has a `source_url`, the version is imported from it instead.  Raises the exceptions
-    of `programs.publish`, and of `imported` for a `source_url`.
+    If the order has a `source_url`, the version is imported from it, and `files` must be empty.
+    Raises `BadPackage` if both are given, and the exceptions of `programs.publish`, and of
+    `imported` for a `source_url`.
     """
     if order.source_url:
         if files:

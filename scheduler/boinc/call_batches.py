@@ -29,7 +29,7 @@ class QueueFull(Exception):
 
 @dataclass(slots=True, eq=False)
 class _PendingCall(Generic[CallT, ReplyT]):
-    """A queued call; `turn` is set when `reply` is set or the call's thread becomes the leader."""
+    """A queued call; `turn` is set with `reply`, or when a waiting thread becomes the leader."""
 
     call: CallT
     turn: threading.Event = field(default_factory=threading.Event)

@@ -32,7 +32,7 @@ _END = "</trickle_down>"
 
 
 class CannotSend(ValueError):
-    """A text cannot be sent to a result. Hint: see the message."""
+    """A trickle cannot be sent to a result; the message contains the reason."""
 
 
 def keep(trickles: Sequence[ReceivedTrickle], *, host_id: int, now: datetime) -> int:

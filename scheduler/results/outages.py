@@ -72,7 +72,7 @@ def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
     """Raise `BadOutage` if the end is not after the start, or is in the future."""
     if ended_at <= began_at:
         raise BadOutage(
-            f"The outage ends at {ended_at}, before it began at {began_at}. "
+            f"The outage ends at {ended_at}, which is not after its start {began_at}. "
             "Hint: give the start first, then the end."
         )
     if ended_at > now:

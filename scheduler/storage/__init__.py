@@ -73,6 +73,12 @@ from scheduler.storage.downloads import publish_all as publish_all
 from scheduler.storage.downloads import stage_bytes as stage_bytes
 from scheduler.storage.downloads import stage_file as stage_file
 from scheduler.storage.downloads import sync_downloads as sync_downloads
+from scheduler.storage.kept_outputs import change_result as change_result
+from scheduler.storage.kept_outputs import keep_result as keep_result
+from scheduler.storage.kept_outputs import result_digest as result_digest
+from scheduler.storage.kept_outputs import result_exists as result_exists
+from scheduler.storage.kept_outputs import sync_results as sync_results
+from scheduler.storage.kept_outputs import write_result as write_result
 from scheduler.storage.leftovers import OldFile as OldFile
 from scheduler.storage.leftovers import delete_old_files as delete_old_files
 from scheduler.storage.leftovers import old_downloads as old_downloads
@@ -93,12 +99,6 @@ from scheduler.storage.remote import Stored as Stored
 from scheduler.storage.remote import StoreDamaged as StoreDamaged
 from scheduler.storage.remote import StoreError as StoreError
 from scheduler.storage.remote import store as store
-from scheduler.storage.results import change_result as change_result
-from scheduler.storage.results import keep_result as keep_result
-from scheduler.storage.results import result_digest as result_digest
-from scheduler.storage.results import result_exists as result_exists
-from scheduler.storage.results import sync_results as sync_results
-from scheduler.storage.results import write_result as write_result
 from scheduler.storage.shared import NotShared as NotShared
 from scheduler.storage.shared import shared_file as shared_file
 from scheduler.storage.statistics import STATISTICS_FILES as STATISTICS_FILES

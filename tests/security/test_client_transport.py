@@ -147,7 +147,7 @@ WAYS = [by_get, by_post, by_stream]
 @pytest.mark.parametrize("way", WAYS)
 def test_redirect_from_https_to_http_is_refused(transport, certificate, way):
     with serving(reply) as plain, serving(redirecting(plain.url), certificate) as encrypted:
-        with pytest.raises(UnreachableError, match="not an https address"):
+        with pytest.raises(UnreachableError, match="not encrypted"):
             way(transport, encrypted.url)
         assert plain.seen == []
 

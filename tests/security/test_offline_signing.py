@@ -403,7 +403,7 @@ def test_a_rotation_signature_by_another_key_is_refused(offline, tmp_path) -> No
     signer("rotate", tmp_path / "stranger" / "code_sign_private", public, "--yes")
     before = signing.code_sign_key_text()
     install = ("rotate_key", "code-sign", "--public-key", public)
-    with pytest.raises(CommandError, match="is not by one of this project's keys"):
+    with pytest.raises(CommandError, match="was not made with any of this project's keys"):
         run(*install, "--rotation-signature", tmp_path / "new" / "rotation.sig")
     with pytest.raises(CommandError, match="has 704 bytes"):
         run("rotate_key", "code-sign", "--public-key", tmp_path / "new" / "code_sign_private")

@@ -32,7 +32,7 @@ from scientist.words import count, duration, moment
 _EPILOG = """\
 what is submitted:
   scientist submit fold a.pdb b.pdb                a workunit per file
-  scientist submit fold --from-file list.txt       a workunit per path in the list
+  scientist submit fold --from-file list.txt       a workunit per listed path
   scientist submit fold --ndjson workunits.ndjson  a workunit per line of JSON
   scientist submit walk --count 100000 --command-line '--seed {index}'
   scientist submit walk --param seed=1..1000 --param t=0.5,1.0 \\

@@ -64,7 +64,7 @@ def watch(context: Context, batch: Batch, interval: float = INTERVAL) -> int:
     except KeyboardInterrupt:
         if not context.json:
             text = (
-                "\nThe batch continues on the project.\n"
+                "\nThe batch continues on the server.\n"
                 f"  watch it   scientist watch {batch.id}\n"
                 f"  cancel it  scientist cancel {batch.id}"
             )

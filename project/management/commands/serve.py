@@ -127,7 +127,9 @@ class Command(BaseCommand):
         if ended is not None:
             name, code = ended
             msg = f"The {name} ended at once, exit code {code}; everything is stopped."
-            raise CommandError(f"{msg}\nHint: see its last lines above for the reason.")
+            raise CommandError(
+                f"{msg}\nHint: the last lines of its output above contain the reason."
+            )
         if not options["quiet"]:
             self.stdout.write("stopped")
 

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from scheduler.api.http.body import Column, RowShown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Name, TrueOrFalse
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.apps import withdrawal
 from scheduler.dispatch.catalog import ANONYMOUS
 from scheduler.models import App, AppVersion, AppVersionFile

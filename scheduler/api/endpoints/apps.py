@@ -11,7 +11,7 @@ from scheduler.api.app_bodies import AppOut, ChangedApp, NewApp
 from scheduler.api.authentication import may, missing_scope
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, TrueOrFalse, Word
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem, split_hint
 from scheduler.apps import apps
 from scheduler.apps.rules import app_rights

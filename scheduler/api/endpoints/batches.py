@@ -12,7 +12,7 @@ from rest_framework.response import Response
 from scheduler.api.http.body import INT4, INT8, JsonObject, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Meta, Name, Word
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.shown import BATCH_STATES, BatchShown, ProgressNow, TroublesShown
 from scheduler.api.viewer import changer_of, viewer_of

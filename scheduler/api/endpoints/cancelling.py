@@ -10,7 +10,7 @@ from rest_framework import serializers
 from scheduler.api.endpoints.batches import Cancelled, Reason, find_to_change
 from scheduler.api.http.body import INT8
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.viewer import changer_of
 from scheduler.work import batches, control, submitted

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from scheduler import storage
 from scheduler.api.http.body import Shown, Strict, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.api.http.problems import Problem, disk_full
 from scheduler.api.http.streams import Body, slot
 from scheduler.files import file_holds

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from scheduler.api.http.body import Column, RowShown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Id, Name, TrueOrFalse
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.api.viewer import viewer_of
 from scheduler.models import Host
 

@@ -12,7 +12,7 @@ from rest_framework import serializers
 
 from scheduler.api.http.body import Shown
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Access, operation
+from scheduler.api.http.openapi_operation import Access, operation
 
 if TYPE_CHECKING:
     from rest_framework.request import Request

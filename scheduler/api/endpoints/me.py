@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from scheduler.api.http.body import Shown
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Access, Scope, operation
+from scheduler.api.http.openapi_operation import Access, Scope, operation
 from scheduler.people import api_tokens, quotas
 from scheduler.rights import Right
 

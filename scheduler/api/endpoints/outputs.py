@@ -16,7 +16,7 @@ from scheduler import storage
 from scheduler.api.endpoints.batches import find
 from scheduler.api.http.body import StrictQuery
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.viewer import viewer_of
 from scheduler.models import Batch, ResultFile, Workunit

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rest_framework import serializers
 
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.models import Platform
 
 if TYPE_CHECKING:

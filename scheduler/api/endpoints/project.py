@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from scheduler.api.http.body import Duration, Shown
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Access, operation
+from scheduler.api.http.openapi_operation import Access, operation
 from scheduler.api.shown import WaitShown
 from scheduler.health import status, totals
 

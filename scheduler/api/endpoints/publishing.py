@@ -13,7 +13,7 @@ from scheduler import storage
 from scheduler.api.endpoints.app_versions import AppVersionOut, VersionsOfApp
 from scheduler.api.http import idempotent
 from scheduler.api.http.body import StrictQuery
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.apps import deliveries, programs
 from scheduler.apps.rules.packaging import version_number

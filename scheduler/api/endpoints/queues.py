@@ -11,7 +11,7 @@ from rest_framework.response import Response
 from scheduler.api.http.body import INT4, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Name
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.models import Queue
 from scheduler.queues import named_queues
 

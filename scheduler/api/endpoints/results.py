@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404
 
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Id, Word
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.api.shown import RESULT_STATES, ResultShown, ResultWithStderr
 from scheduler.api.viewer import OwnPages, viewer_of
 from scheduler.work import submitted

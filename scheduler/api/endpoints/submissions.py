@@ -13,7 +13,7 @@ from rest_framework import serializers
 from scheduler.api.http import idempotent
 from scheduler.api.http.body import JsonObject, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Scope, operation
+from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.http.streams import Body, slot
 from scheduler.people import idempotency, submitters

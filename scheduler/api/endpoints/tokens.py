@@ -11,7 +11,7 @@ from rest_framework.response import Response
 
 from scheduler.api.http.body import INT4, Column, RowShown, Strict
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Access, Scope, operation
+from scheduler.api.http.openapi_operation import Access, Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.models import ApiToken
 from scheduler.people import api_tokens, audit

@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.viewer import viewer_of
 from scheduler.work.usage import WAYS, usage_of

@@ -1,4 +1,4 @@
-"""Endpoint that returns the weak account key, by which computers can be attached."""
+"""Endpoint of the weak account key, with which a computer can be attached."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from scheduler.api.http.body import Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.operation import Access, operation
+from scheduler.api.http.openapi_operation import Access, operation
 from scheduler.people import account_keys, api_tokens
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from scheduler.api.endpoints.submissions import Submissions
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Id, Meta, Name, Word, read_meta
-from scheduler.api.http.operation import operation
+from scheduler.api.http.openapi_operation import operation
 from scheduler.api.shown import TimelineShown, WorkunitBrief, WorkunitShown
 from scheduler.api.viewer import OwnPages, viewer_of
 from scheduler.work import explain, submitted

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from scheduler.api.http.body import unknown_name
 from scheduler.api.http.matching import etag_of
-from scheduler.api.http.operation import operation, spec_of
+from scheduler.api.http.openapi_operation import operation, spec_of
 from scheduler.api.http.paging import ById
 
 if TYPE_CHECKING:

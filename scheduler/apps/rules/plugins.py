@@ -145,8 +145,8 @@ class Plugins:
         else:
             choices = ", ".join(self.names(kind)) or "none yet"
             hint = (
-                f"use one of: {choices}. Code of your own runs only under a name that an operator "
-                "has added to the PLUGINS file (docs/plug-ins.md)."
+                f"use one of: {choices}. Your own code runs only if an operator has added its "
+                "name to the PLUGINS file (docs/plug-ins.md)."
             )
         msg = f"There is no {words} {name!r}. Hint: {hint}"
         raise UnknownPlugin(msg)

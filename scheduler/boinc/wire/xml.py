@@ -80,10 +80,10 @@ def read_tree(body: bytes | bytearray, root: str, *, raw: AbstractSet[str]) -> I
     Elements named in `raw` are read as text up to their literal end tag. A raw `<stderr_out>` ends
     at the end of its CDATA section, so that tags in the output of an app remain text.
 
-    The nodes are created one after the other, so that the whole tree of a large body is never in
-    memory together with the messages created from it. Raises BadXml, possibly after some nodes, if
-    the body is too large, has too many or too deeply nested elements, declares a document type, or
-    lacks an end tag.
+    The nodes are created lazily, in runs of limited length, so that the whole tree of a large body
+    is never in memory together with the messages created from it. Raises BadXml, possibly after
+    some nodes, if the body is too large, has no `<root>`, has too many or too deeply nested
+    elements, declares a document type, or lacks an end tag.
     """
     if len(body) > MAX_BYTES:
         raise BadXml(f"The request of {len(body)} bytes is longer than {MAX_BYTES} bytes.")

@@ -81,7 +81,7 @@ def check_set(
     )
 
 
-def doubt(consensus: Consensus, suspicious: Collection[int]) -> Consensus:
+def doubt_suspicious(consensus: Consensus, suspicious: Collection[int]) -> Consensus:
     """Make a canonical result inconclusive if it is suspicious and no other result agrees with it.
 
     `suspicious` has ids of results.  The transitioner then creates another result.  Source: BOINC's

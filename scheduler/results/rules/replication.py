@@ -1,8 +1,8 @@
 """Decides which changes the transitioner makes to a workunit, and why [pure].
 
-Source: PROTOCOL 9.3 (BOINC's order of decisions).  Unlike BOINC, the timeout checker handles
-time-outs, and the validator chooses the canonical result.  Cancelling, holding, expiry, giving up
-unsendable results and revalidation are requested by columns, which these rules read.
+Source: PROTOCOL 9.3 (BOINC's order of decisions).  Unlike in BOINC, a separate daemon handles
+timeouts.  As in BOINC, the validator chooses the canonical result.  Cancelling, holding, expiry,
+giving up unsendable results and revalidation are requested by columns, which these rules read.
 
 **Limits**: `max_error_results` limits failed results, `max_timeouts` results without a reply, and
 `max_success_results` compared successes without sufficient agreement.  The workunit fails when

@@ -3,8 +3,8 @@
 Theory of operation.  The steps are those of `submit.Pipeline`, in two passes.  Pass one reads while
 no transaction is open, so that a slow client holds no lock.  It validates each chunk of workunits,
 stores the contents in a short transaction that also protects them from deletion (a hold), and
-spools the rows to a file.  Faults are counted, and the first ones are reported.  After the first
-chunk with a fault, contents are no longer stored, and missing files are no longer found.  Pass
+spools the rows to a file.  Faults are counted, and the first ones are reported.  From the
+first chunk with a fault on, contents are not stored.  Pass
 two is a single transaction: it checks the idempotency key and the quota, opens the batch, and
 writes the spooled rows with COPY.  After a deadlock, or a conflict with a name whose insertion was
 rolled back, pass two is repeated.  After any other error, the holds are released and unreferenced
@@ -174,10 +174,10 @@ def read_head(value: object, *, now: datetime) -> Head:
 
 
 def _batch(value: object, now: datetime) -> NewBatch | int:
-    """Return the batch of a head as its id, or as the description of a batch.
+    """Parse the field `batch` of a submission's head.
 
-    `value` is an id, a name, an object or null; null creates a batch with a generated name.
-    Raises `BadHead`.
+    An integer is the id of a batch and is returned unchanged.  A name, an object or null gives the
+    description of a batch; null means that its name is generated.  Raises `BadHead`.
     """
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63:
         return value

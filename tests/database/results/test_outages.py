@@ -217,7 +217,7 @@ def test_outages_are_added_listed_and_removed_by_command():
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("add", "2026-01-01T10:00", "2026-01-01T08:00"), "before it began"),
+        (("add", "2026-01-01T10:00", "2026-01-01T08:00"), "not after its start"),
         (("add", "2026-01-01", "2999-01-01"), "which is in the future"),
         (("add", "yesterday", "2026-01-01"), "not a time"),
         (("add", "2026-01-01"), "outage add FROM TO"),

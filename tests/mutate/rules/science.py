@@ -54,7 +54,7 @@ RULES = (
     ),
     Switch(
         "A suspicious result is accepted only if another agrees",
-        Code("scheduler.results.rules.quorum:doubt", lambda found, _suspicious: found),
+        Code("scheduler.results.rules.quorum:doubt_suspicious", lambda found, _suspicious: found),
         ("tests/pure/results/test_quorum.py", SCIENCE),
     ),
     Switch(

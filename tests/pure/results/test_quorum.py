@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.results.rules.quorum import Candidate, check_late, check_set, doubt, majority
+from scheduler.results.rules.quorum import (
+    Candidate,
+    check_late,
+    check_set,
+    doubt_suspicious,
+    majority,
+)
 
 
 def candidates(answers):
@@ -60,7 +66,7 @@ def test_majority_determines_canonical_valid_and_invalid_results(
 def test_suspicious_result_becomes_canonical_only_if_another_result_agrees(
     answers, suspicious, canonical, inconclusive
 ):
-    found = doubt(compared(answers, 1), suspicious)
+    found = doubt_suspicious(compared(answers, 1), suspicious)
     assert (found.canonical, found.inconclusive) == (canonical, inconclusive)
     assert (1 in found.missing) is answers.startswith(".")
 
