@@ -13,12 +13,17 @@ import pytest
 from daemons.science import validators
 from daemons.science.comparison import Question, compare
 from daemons.science.interfaces import BadOptions, ReportedOutput
+from scheduler.apps.rules import plugins
 
 PAGE = Path("docs/validators.md").read_text(encoding="utf-8")
 
 
 def blocks(kind):
     return re.findall(rf"^```{kind}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_built_in_validators_are_named_in_the_rules_for_plug_ins():
+    assert set(plugins.BUILT_IN["validator"]) == set(validators._BUILT_IN)
 
 
 @pytest.fixture
