@@ -70,7 +70,7 @@ test-docs: $(VENV)/.stamp-dev ## the consoles of the docs, typed beside a real p
 test-planted: $(VENV)/.stamp-dev ## bugs planted one by one: which random test finds each, and when
 	@$(BIN)/python -m tests.long.planted
 
-mutate: $(VENV)/.stamp-dev ## switch every rule off in turn, and see which test notices; some minutes
+mutate: $(VENV)/.stamp-dev ## switch every rule off in turn, and see which test notices; at most 30 minutes
 	@$(BIN)/python -m tests.mutate
 
 check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, migrations, docs

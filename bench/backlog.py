@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
@@ -19,8 +21,18 @@ from django.utils import timezone
 from bench.figures import BenchError
 from daemons import registry
 from scheduler import signing, storage
-from scheduler.models import Account, App, AppVersion, AppVersionFile, File, Host, Platform
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    AppVersionFile,
+    File,
+    Host,
+    Platform,
+    Workunit,
+)
 from scheduler.results.facts import output_name
+from scheduler.work import control
 from scheduler.work.submission import submit
 from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
 
@@ -40,7 +52,7 @@ _numbers = count(1)
 _FORGET = """
 TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credit_entry, refusal,
     host_app_version, app_version_file, account_app_credit, file_request, science_failure,
-    file_hold, job_file
+    file_hold, job_file, workunit_wakeup, dependency
 """
 #: Attempt k of a workunit ran on the k-th host after the workunit's first host.
 _REPORT = """
@@ -65,7 +77,8 @@ brought AS (
     SELECT id, 0, name || '_r' || id || '_0', %(nbytes)s::bigint, %(md5)s::text, %(sha256)s::text
     FROM reported
 )
-UPDATE workunit SET transition_at = now() WHERE id IN (SELECT workunit_id FROM reported)
+INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+SELECT DISTINCT workunit_id, now() FROM reported
 """
 _SEND_LONG_AGO = """
 UPDATE result AS r
@@ -114,6 +127,9 @@ def create_hosts(number: int) -> None:
         )
         for place in range(number)
     )
+    EmailAddress.objects.bulk_create(
+        EmailAddress(user=account, email=account.email, primary=True) for account in accounts
+    )
     Host.objects.bulk_create(
         Host(account=account, created_at=now, rpc_at=now, p_fpops=1e9) for account in accounts
     )
@@ -148,6 +164,28 @@ def submit_all(new: Sequence[NewWorkunit]) -> None:
     submission = submit.submit(app=APP, workunits=new, now=timezone.now())
     if submission.count != len(new):
         raise BenchError(f"{submission.count} of {len(new)} workunits were submitted.")
+
+
+def chains(number: int, *, length: int, groups: bool) -> list[NewWorkunit]:
+    """Return `number` workunits in chains: each but the first of a chain waits for the one before.
+
+    With `groups`, all but the last of a chain are groups, which need no results.
+    """
+    stem = next(_numbers)
+    last = NewWorkunit(outputs=(NewOutput(open_name="out", max_nbytes=MAX_NBYTES),))
+    new = []
+    for place in range(number):
+        is_first, is_last = place % length == 0, (place + 1) % length == 0
+        after = () if is_first else (f"chain_{stem}_{place - 1}",)
+        kind = NewWorkunit(group=True) if groups and not is_last else last
+        new.append(replace(kind, name=f"chain_{stem}_{place}", after=after))
+    return new
+
+
+def cancel_starts() -> None:
+    """Request the cancellation of every workunit that waits for no other one."""
+    starts = Workunit.objects.filter(has_parents=False).order_by("pk")
+    control.cancel(ids=list(starts.values_list("pk", flat=True)), now=timezone.now())
 
 
 def unsent(number: int, *, quorum: int = 2) -> int:

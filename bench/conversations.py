@@ -178,6 +178,7 @@ def _caller(number: int) -> Caller:
         account_total_credit=1000.5,
         account_expavg_credit=12.25,
         project_prefs="",
+        password_digest="",
         global_prefs="",
         global_prefs_mod_time=0.0,
         team_id=None,

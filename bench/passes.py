@@ -19,6 +19,8 @@ from daemons.tally import Tally
 
 HOSTS = 200
 INCOMING, PASSES = 2, 3
+#: Maximum number of workunits in one submission of chains.
+SUBMITTED_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +108,8 @@ OVERDUE = Step(
     per_workunit=2,
     before=backlog.send_long_ago,
 )
-
-
+#: The number of workunits of a chain of dependencies.
+CHAIN = 10
 #: The suffix of the key of a step with the ledger off.
 WITHOUT_LEDGER = "_no_ledger"
 
@@ -143,6 +145,47 @@ def overdue(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
     backlog.create_hosts(HOSTS)
     backlog.unsent(2 * count)
     yield drain(OVERDUE, count, stage, show)
+
+
+def dependencies(count: int, stage: Stage, show: Show) -> Iterator[Figure]:
+    """Measure chains of workunits: their submission, their release, and a failure passed on.
+
+    All but the last workunit of a released chain are groups, so that no results are needed.
+    """
+    count -= count % CHAIN
+    for key, what, groups, proof in (
+        ("chain_released", "transitioner: chains released", True, "groups ended"),
+        ("chain_failed", "transitioner: chains fail", False, "failed"),
+    ):
+        backlog.forget()
+        new = backlog.chains(count, length=CHAIN, groups=groups)
+        watch = Stopwatch(stage)
+        with show.bar(f"submit: chains of {CHAIN}", count) as advance, watch:
+            for first in range(0, count, SUBMITTED_AT_ONCE):
+                backlog.submit_all(new[first : first + SUBMITTED_AT_ONCE])
+                advance(len(new[first : first + SUBMITTED_AT_ONCE]))
+        if groups:
+            what_submitted = f"submit: chains of {CHAIN}"
+            yield _figure("submit_chains", what_submitted, INCOMING, "workunits", count, watch)
+        else:
+            _settle()
+            backlog.cancel_starts()
+        watch = Stopwatch(stage)
+        with show.bar(what, count), watch:
+            counts = _settle().counts
+        expected = count - count // CHAIN if groups else count
+        if counts[proof] != expected:
+            raise BenchError(f"{what}: {counts[proof]} {proof}, {expected} expected.")
+        yield _figure(key, what, PASSES, "workunits", count, watch)
+
+
+def _settle() -> Tally:
+    """Run passes of the transitioner until its queue is empty; return their counts."""
+    transitioner = registry.find("transitioner")
+    total = Tally()
+    while (tally := transitioner.run_pass(now=timezone.now(), limit=transitioner.batch)).seen:
+        total += tally
+    return total
 
 
 def without_ledger(count: int, stage: Stage, show: Show) -> Iterator[Figure]:

@@ -201,7 +201,8 @@ def _stuck() -> str:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*), assimilate_state, file_delete_state, need_validate,"
-            " transition_at IS NOT NULL FROM workunit GROUP BY 2, 3, 4, 5"
+            " EXISTS (SELECT FROM workunit_wakeup AS q WHERE q.workunit_id = workunit.id)"
+            " FROM workunit GROUP BY 2, 3, 4, 5"
         )
         return "; ".join(str(row) for row in cursor.fetchall())
 

@@ -122,7 +122,11 @@ class BenchRun:
         size, stage, show = self._size, self._stage, self._show
         self._add(
             rpc.measure_all(
-                seconds=size.rpc_seconds, unsent_by_results=size.rpc_unsent, stage=stage, show=show
+                seconds=size.rpc_seconds,
+                unsent_by_results=size.rpc_unsent,
+                crowds=size.rpc_crowds,
+                stage=stage,
+                show=show,
             )
         )
 
@@ -147,6 +151,7 @@ class BenchRun:
         self._add(passes.life(count, stage, show))
         self._add(passes.without_ledger(count // 2, stage, show))
         self._add(passes.overdue(count, stage, show))
+        self._add(passes.dependencies(count, stage, show))
 
     def _claims(self) -> None:
         size, stage, show = self._size, self._stage, self._show

@@ -21,39 +21,57 @@ _NO_WORK = "RPC: no work"
 
 
 def measure_all(
-    *, seconds: float, unsent_by_results: dict[int, int], stage: Stage, show: Show
+    *,
+    seconds: float,
+    unsent_by_results: dict[int, int],
+    crowds: tuple[int, ...],
+    stage: Stage,
+    show: Show,
 ) -> Iterator[Figure]:
     """Measure RPCs without work, then RPCs with each number of results in `unsent_by_results`.
 
     `unsent_by_results` maps the number of results per RPC to the number of unsent results at the
-    start.
+    start.  The RPCs with most results are repeated with each number of hosts in `crowds`.
     """
     stage.serve()
     yield without_work(seconds=seconds / 2, stage=stage, show=show)
     for results, unsent in unsent_by_results.items():
         yield dispatch_and_report(results, seconds=seconds, unsent=unsent, stage=stage, show=show)
+    results, unsent = max(unsent_by_results.items())
+    for hosts in crowds:
+        yield dispatch_and_report(
+            results, hosts=hosts, seconds=seconds / 2, unsent=unsent, stage=stage, show=show
+        )
 
 
 def dispatch_and_report(
-    results: int, *, seconds: float, unsent: int, stage: Stage, show: Show
+    results: int, *, seconds: float, unsent: int, stage: Stage, show: Show, hosts: int = HOSTS
 ) -> Figure:
-    """Measure the rate of RPCs that report and request `results` results each."""
+    """Measure the rate of RPCs that report and request `results` results each.
+
+    All hosts send RPCs simultaneously.  Unsent results are in the order of their workunits, so the
+    two results of a workunit are sent to two hosts that request work at the same time, and are
+    reported at the same time, often to different server processes.  A host that is turned away
+    ends the benchmark with an error.
+    """
     backlog.forget()
     backlog.unsent(unsent)
     backlog.upload_all()
-    what = f"RPC: {results} reported and sent each"
-    load = Load(hosts=volunteers(HOSTS), results=results, seconds=seconds, warm_up=WARM_UP)
+    key, what = f"rpc_{results}", f"RPC: {results} reported and sent each"
+    if hosts != HOSTS:
+        key, what = f"{key}_hosts_{hosts}", f"RPC: {results} each, {hosts} hosts"
+    load = Load(hosts=volunteers(hosts), results=results, seconds=seconds, warm_up=WARM_UP)
     done = _run(what, load, stage=stage, show=show)
     size = done.sum["request_bytes"] / 1000, done.sum["reply_bytes"] / 1000
     rpcs = max(1, done.sum["rpcs"])
     notes = (
         (
-            f"{HOSTS} hosts, {done.sum['given'] / rpcs:.1f} results sent per RPC,"
+            f"{hosts} hosts, {done.sum['given'] / rpcs:.1f} results sent per RPC,"
             f" requests of {size[0]:.1f} kB, replies of {size[1]:.1f} kB"
         ),
         *done.notes("asked"),
     )
-    return _figure(f"rpc_{results}", what, "results/s", "acknowledged", done, notes)
+    return _figure(key, what, "results/s", "acknowledged", done, notes)
 
 
 def without_work(*, seconds: float, stage: Stage, show: Show) -> Figure:

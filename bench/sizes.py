@@ -14,6 +14,8 @@ class Size:
     rpc_seconds: float
     #: The number of unsent results, by the number of results per RPC.
     rpc_unsent: dict[int, int]
+    #: The numbers of hosts with which the RPCs with most results are repeated.
+    rpc_crowds: tuple[int, ...]
     upload_seconds: float
     uploads: int
     synced_uploads: bool
@@ -32,6 +34,7 @@ QUICK = Size(
     pgbench_seconds=1,
     rpc_seconds=2.0,
     rpc_unsent={1: 4000, 20: 12_000},
+    rpc_crowds=(64,),
     upload_seconds=1.0,
     uploads=20_000,
     synced_uploads=False,
@@ -48,6 +51,7 @@ USUAL = Size(
     pgbench_seconds=2,
     rpc_seconds=5.0,
     rpc_unsent={1: 14_000, 20: 60_000},
+    rpc_crowds=(1, 4, 64, 256),
     upload_seconds=3.0,
     uploads=50_000,
     synced_uploads=False,
@@ -64,6 +68,7 @@ LARGE = Size(
     pgbench_seconds=5,
     rpc_seconds=10.0,
     rpc_unsent={1: 20_000, 20: 100_000},
+    rpc_crowds=(1, 4, 64, 256),
     upload_seconds=6.0,
     uploads=90_000,
     synced_uploads=True,
@@ -81,6 +86,7 @@ TINY = replace(
     name="tiny",
     rpc_seconds=1.0,
     rpc_unsent={1: 400},
+    rpc_crowds=(4,),
     upload_seconds=0.5,
     uploads=4000,
     backlog=100,

@@ -20,4 +20,4 @@ class DaemonsConfig(AppConfig):
 def _tend_ledger(**_signal: object) -> None:
     from daemons import purger  # noqa: PLC0415  models are loaded only now
 
-    purger.tend_ledger(now=timezone.now())
+    purger.tend_ledger(now=timezone.now(), max_moved=None)

@@ -27,6 +27,8 @@ from scheduler.lifecycle import (
 )
 
 PACKAGE = "daemons.sql"
+#: Moves may be older than their workunit, or in the future, by this much: the clock was set back.
+CLOCK_STEP = timedelta(days=1)
 _LABELS = {
     column: {state.value: state.name for state in states}
     for column, states in (
@@ -77,7 +79,7 @@ def lines(ids: Sequence[int], *, now: datetime) -> Iterator[bytes]:
             result["outputs"] = outputs.get(result["id"], [])
             entry["credit"] += credit.get(result["id"], ())
             _add(rare_facts, ("usage", "trickles_up", "trickles_down"), result["id"], result)
-        _add(rare_facts, ("refusals", "failures"), id_, entry)
+        _add(rare_facts, ("refusals", "failures", "after", "continuations"), id_, entry)
         yield orjson.dumps(entry, default=_plain)
 
 
@@ -112,7 +114,7 @@ def _by(column: str, rows: Iterator[dict[str, Any]], *, less: Sequence[str] = ()
 
 
 def _moves(ids: Sequence[int], *, oldest: datetime, now: datetime) -> _RowsById:
-    params = {"ids": ids, "oldest": oldest, "now": now}
+    params = {"ids": ids, "since": oldest - CLOCK_STEP, "until": now + CLOCK_STEP}
     _, rows = sql.fetch_binary("read_archivable_moves", params, PACKAGE)
     moves: _RowsById = defaultdict(list)
     for workunit_id, at, result_id, *move in rows:

@@ -6,7 +6,7 @@ Several workunits may share an input.  The daemon drops the references of a fini
 inputs.  An input without references is marked for deletion, so that submissions no longer use it,
 and unlinked.  Then the daemon drops the row of the file, and records the deletion in the workunit.
 
-Every step is idempotent, so no lease is needed.
+Every step is idempotent, so no lease is needed.  While a backup is running, nothing is deleted.
 """
 
 from __future__ import annotations
@@ -37,9 +37,13 @@ _INPUT_SOURCES = list(sources(Axis.WORKUNIT_FILES, FileDeleteState.DONE))
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Delete the outputs and inputs of finished workunits, and files marked for deletion."""
     share = {"now": now, "limit": limit, **shard.params}
-    outputs = _delete_outputs(share, now=now)
-    inputs = _delete_inputs(share, now=now)
-    marked = _delete_marked(share, now=now)
+    try:
+        with storage.deletions_allowed():
+            outputs = _delete_outputs(share, now=now)
+            inputs = _delete_inputs(share, now=now)
+            marked = _delete_marked(share, now=now)
+    except storage.DeletionsHeld:
+        return Tally(noun="rows")
     return Tally(
         noun="rows",
         seen=outputs.seen + inputs.seen + marked.seen,

@@ -23,12 +23,17 @@ from scheduler.credit.rules.adaptive_credit import VersionAverage, version_scale
 from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
 from scheduler.dispatch.rules.size_classes import boundaries
 from scheduler.files import antiques, unused_files
+from scheduler.health import alert_reports, samples
 from scheduler.management import statistics
+from scheduler.messages import outbox, smtp
+from scheduler.messages.rules.trickle_texts import BUILT_IN_VARIETIES
+from scheduler.queues import balance, named_queues, slots
 from scheduler.work import batches, followers
 
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
+EACH_PASS = timedelta(0)
 SOON = timedelta(seconds=15)
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
@@ -40,8 +45,17 @@ NEGLIGIBLE = 1e-6
 #: The retention time of refusals, which are counted to find unsendable workunits.
 REFUSALS_KEPT = timedelta(days=30)
 HEARTBEATS_KEPT = timedelta(days=30)
+#: How long the statistics export lists deleted accounts and hosts, so that sites delete them.
+STATISTICS_DELETIONS_KEPT = timedelta(days=60)
 #: The retention time of idempotency keys: programs retry within minutes, or after a weekend.
 IDEMPOTENCY_KEYS_KEPT = timedelta(days=7)
+#: The retention time of handled trickles that are usage samples.  A client repeats a trickle until
+#: it is acknowledged; a repetition after this time is a usage sample at the time of another, which
+#: is not stored.
+USAGE_TRICKLES_KEPT = timedelta(days=7)
+#: The retention times of delivered and of parked messages.
+SENT_MESSAGES_KEPT = timedelta(days=7)
+PARKED_MESSAGES_KEPT = timedelta(days=30)
 #: The census of size classes uses a host's measured speed after this number of results.
 MIN_SPEED_SAMPLES = 5
 
@@ -90,6 +104,9 @@ def _do(chore: Chore, now: datetime, limit: int) -> int:
     except DatabaseError:
         _put_off(chore, now)
         raise
+    except storage.DeletionsHeld:
+        _put_off(chore, now)
+        return 0
     except Exception:
         log.exception("chore_failed", extra={"chore": chore.name})
         _put_off(chore, now)
@@ -121,6 +138,7 @@ def _rows(statement: str, older_than: timedelta, **identifiers: str) -> Act:
                 "limit": limit,
                 "nothing": NEGLIGIBLE,
                 "half_life": HALF_LIFE_SECONDS,
+                "varieties": sorted(BUILT_IN_VARIETIES),
             }
             [row] = sql.fetch(statement, params, PACKAGE, **identifiers)
             changed = int(row["changed"])
@@ -145,6 +163,23 @@ def _old(table: str, time: str, kept_for: timedelta) -> Act:
 def _at_once(act: Callable[..., int]) -> Act:
     """Return a function that calls `act` without the limit of rows."""
     return lambda now, _limit: act(now=now)
+
+
+# Messages
+
+
+def deliver_messages(now: datetime, _limit: int) -> int:
+    """Deliver due messages of the outbox by mail and webhook; return their number."""
+    config = settings.MAIL
+    channels: dict[int, outbox.Channel] = {}
+    if settings.ALERTS.webhook:
+        channels[outbox.Kind.WEBHOOK] = alert_reports.post
+    if config is None:
+        return outbox.deliver_due(channels, now=now)
+    sender, name = settings.MAIL_FROM, settings.PROJECT.name
+    with smtp.Session(config, sender=sender, sender_name=name) as session:
+        channels[outbox.Kind.MAIL] = session.send
+        return outbox.deliver_due(channels, now=now)
 
 
 # Adaptive credit
@@ -204,10 +239,27 @@ def drop_audit_entries(now: datetime, limit: int) -> int:
     return _old("audit_entry", "at", retention)(now, limit)
 
 
+def drop_old_messages(now: datetime, limit: int) -> int:
+    """Drop delivered and parked messages after their retention times."""
+    sent = _old("outbox_message", "sent_at", SENT_MESSAGES_KEPT)(now, limit)
+    return sent + _old("outbox_message", "parked_at", PARKED_MESSAGES_KEPT)(now, limit)
+
+
 def drop_login_networks(now: datetime, limit: int) -> int:
     """Drop networks from which an account has not logged in for `login_network_kept`."""
     retention = settings.PROJECT.login_network_kept
     return _old("login_network", "last_login_at", retention)(now, limit)
+
+
+def drop_usage_samples(now: datetime, limit: int) -> int:
+    """Drop usage samples that are older than `usage_kept`."""
+    return _old("usage_sample", "at", settings.PROJECT.usage_kept)(now, limit)
+
+
+def keep_sample(now: datetime, _limit: int) -> int:
+    """Keep a sample of the project's figures; return 0, so that no pass is logged for it alone."""
+    samples.take(now=now)
+    return 0
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
@@ -217,6 +269,10 @@ def export_statistics(now: datetime, _limit: int) -> int:
 
 
 CHORES: tuple[Chore, ...] = (
+    # The first chore, because people wait for their mail.
+    Chore("deliver messages", EACH_PASS, "messages delivered", deliver_messages),
+    Chore("report alerts", MINUTE, "alerts reported", _at_once(alert_reports.report)),
+    Chore("old messages", DAY, "messages dropped", drop_old_messages),
     Chore("fade hosts", DAY, "averages faded", _fading("host", "expavg_credit")),
     Chore("fade accounts", DAY, "averages faded", _fading("account", "expavg_credit")),
     Chore("fade accounts by app", DAY, "averages faded", _fading("account_app_credit", "expavg")),
@@ -226,6 +282,11 @@ CHORES: tuple[Chore, ...] = (
     Chore("batches that follow", SOON, "workunits released", _at_once(followers.settle)),
     Chore("tails of batches", MINUTE, "workunits accelerated", _at_once(batches.accelerate_tails)),
     Chore("finish batches", MINUTE, "workunits of ended batches touched", _at_once(batches.finish)),
+    Chore("queue schedules", SOON, "queue limits changed", _at_once(named_queues.apply_schedules)),
+    Chore("queue balance", SOON, "queue limits balanced", _at_once(balance.apply)),
+    Chore("queue slots", MINUTE, "queues balanced", _at_once(slots.balance_all)),
+    Chore("sample of figures", MINUTE, "samples kept", keep_sample),
+    Chore("old samples", HOUR, "samples dropped", samples.drop_old),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
     Chore("old refusals", DAY, "refusals dropped", _old("refusal", "at", REFUSALS_KEPT)),
@@ -236,6 +297,13 @@ CHORES: tuple[Chore, ...] = (
         _old("idempotency_key", "created_at", IDEMPOTENCY_KEYS_KEPT),
     ),
     Chore("old audit entries", DAY, "audit entries dropped", drop_audit_entries),
+    Chore("old usage", DAY, "usage samples dropped", drop_usage_samples),
+    Chore(
+        "trickles of usage",
+        DAY,
+        "trickles dropped",
+        _rows("drop_usage_trickles", USAGE_TRICKLES_KEPT),
+    ),
     Chore(
         "usage of purged results", DAY, "usage samples dropped", _rows("drop_orphaned_samples", DAY)
     ),
@@ -250,6 +318,12 @@ CHORES: tuple[Chore, ...] = (
         DAY,
         "trickles dropped",
         _rows("drop_orphaned_trickles_down", DAY),
+    ),
+    Chore(
+        "task lists of purged workunits",
+        DAY,
+        "task lists dropped",
+        _rows("drop_empty_bundles", DAY),
     ),
     Chore("past holds", MINUTE, "holds dropped", unused_files.drop_past_holds),
     Chore(
@@ -268,6 +342,12 @@ CHORES: tuple[Chore, ...] = (
     Chore("old login networks", DAY, "login networks dropped", drop_login_networks),
     Chore(
         "old heartbeats", DAY, "heartbeats dropped", _old("heartbeat", "seen_at", HEARTBEATS_KEPT)
+    ),
+    Chore(
+        "old statistics deletions",
+        DAY,
+        "statistics deletions dropped",
+        _old("statistics_deletion", "deleted_at", STATISTICS_DELETIONS_KEPT),
     ),
     # The last chore, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),

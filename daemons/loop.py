@@ -18,11 +18,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 from weakref import finalize
 
-from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import connection
 
 from daemons.tally import WHOLE, Shard, Tally
+from daemons.vitals import Record, Vitals
 from daemons.wakes import woken_by
 from scheduler import wakeups
 from scheduler.health import maintenance
@@ -44,8 +44,6 @@ MAX_GAP_PER_PASS = 8.0
 #: The first and the longest pause after a failed pass; seconds.
 FIRST_BACK_OFF = 1.0
 MAX_BACK_OFF = 60.0
-#: The minimum interval between updates of the alive file; seconds.
-ALIVE_INTERVAL_SECONDS = 5.0
 
 
 class StopSign:
@@ -109,13 +107,20 @@ class Daemon:
 
 @dataclass(frozen=True, slots=True)
 class Drive:
-    """The clock, the stop sign and the command-line options with which a daemon runs."""
+    """The clock, the stop sign and the command-line options with which a daemon runs.
+
+    With `sleep_interval`, the daemon works in rounds of at least this many seconds: passes until a
+    batch is not full, then a pause for the rest of the interval.  A bell does not end this pause.
+    `record` stores the counts of passes.
+    """
 
     clock: Callable[[], datetime]
     stop: StopSign
     limit: int
     pause: float
     shard: Shard = WHOLE
+    sleep_interval: float | None = None
+    record: Record | None = None
 
     def run_pass(self, daemon: Daemon) -> Tally:
         """Run one pass and return its tally; wake the daemons for which the pass created work."""
@@ -157,8 +162,11 @@ def run(daemon: Daemon, drive: Drive) -> None:
     A failed pass is retried after a pause.  It is logged, but an outage of the database only once.
     """
     rhythm, back_off = Rhythm(drive.pause), FIRST_BACK_OFF
-    alive = _AliveFile(daemon.name)
-    with wakeups.Bell(daemon.name) as bell:
+    round_began: float | None = None
+    with (
+        wakeups.Bell(daemon.name) as bell,
+        Vitals(daemon.name, record=drive.record, bell=bell) as vitals,
+    ):
         while not drive.stop.is_set():
             if _waits_for_maintenance(daemon, drive):
                 continue
@@ -166,7 +174,10 @@ def run(daemon: Daemon, drive: Drive) -> None:
             # pass.
             bell.silence()
             began = monotonic()
+            round_began = began if round_began is None else round_began
+            vitals.begin_pass()
             tally = _try_pass(daemon, drive, quiet=back_off > FIRST_BACK_OFF)
+            vitals.end_pass(tally)
             if tally is None:
                 drive.stop.wait(back_off)
                 back_off = min(2 * back_off, MAX_BACK_OFF)
@@ -174,10 +185,22 @@ def run(daemon: Daemon, drive: Drive) -> None:
             if back_off > FIRST_BACK_OFF:
                 log.info("daemon_recovered", extra={"daemon": daemon.name})
             back_off = FIRST_BACK_OFF
-            alive.touch(bell)
             seconds, is_rung = rhythm.after(tally, took=monotonic() - began)
+            if drive.sleep_interval is not None and not tally.more:
+                took = monotonic() - round_began
+                seconds, is_rung = remainder(drive.sleep_interval, took=took), False
+                round_began = None
             if seconds:
                 drive.stop.wait(seconds, bell if is_rung else None)
+
+
+def remainder(interval: float, *, took: float) -> float:
+    """Return the seconds that are left of a round after `took` seconds, at least 0.
+
+    >>> remainder(1.5, took=1.0), remainder(1.5, took=2.0)
+    (0.5, 0.0)
+    """
+    return max(0.0, interval - took)
 
 
 def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
@@ -193,14 +216,18 @@ def _waits_for_maintenance(daemon: Daemon, drive: Drive) -> bool:
 
 
 def drain(daemon: Daemon, drive: Drive) -> Tally:
-    """Run passes until a batch is not full or `drive.stop` is set; return the total tally.
-
-    Touches the daemon's alive file at the end.
-    """
-    total = drive.run_pass(daemon)
-    while total.more and not drive.stop.is_set():
-        total += drive.run_pass(daemon)
-    _AliveFile(daemon.name).touch()
+    """Run passes until a batch is not full or `drive.stop` is set; return the total tally."""
+    total: Tally | None = None
+    with Vitals(daemon.name, record=drive.record) as vitals:
+        while total is None or (total.more and not drive.stop.is_set()):
+            vitals.begin_pass()
+            try:
+                tally = drive.run_pass(daemon)
+            except Exception:
+                vitals.end_pass(None)
+                raise
+            vitals.end_pass(tally)
+            total = tally if total is None else total + tally
     return total
 
 
@@ -254,26 +281,3 @@ def _try_pass(daemon: Daemon, drive: Drive, *, quiet: bool) -> Tally | None:
             },
         )
     return tally
-
-
-class _AliveFile:
-    """A file whose modification time is the end of the daemon's last pass."""
-
-    def __init__(self, name: str) -> None:
-        self._path = settings.VAR_DIR / "run" / f"{name}.alive"
-        self._touched_at = 0.0
-
-    def touch(self, bell: wakeups.Bell | None = None) -> None:
-        """Touch this file and the bell's socket file, at most once per `ALIVE_INTERVAL_SECONDS`."""
-        if self._touched_at and monotonic() - self._touched_at < ALIVE_INTERVAL_SECONDS:
-            return
-        self._touched_at = monotonic()
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch()
-            if bell:
-                bell.show()
-        except OSError as error:
-            log.warning(
-                "alive_file_not_written", extra={"path": str(self._path), "reason": str(error)}
-            )

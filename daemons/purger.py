@@ -10,6 +10,7 @@ The daemon also creates and drops the partitions of the ledger.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -30,9 +31,14 @@ LEASE = timedelta(minutes=10)
 DROP_BATCH_SIZE = 500
 #: The number of days for which partitions of the ledger are created ahead.
 DAYS_AHEAD = 14
+#: The maximum number of rows that a pass moves from the default partition, because writers of the
+#: ledger wait meanwhile.
+MAX_MOVED_ROWS = 100_000
 _PREFIX = "ledger_entry_"
 #: The low-water mark in the queue of purgeable workunits, by shard.
 _queues: dict[Shard, LowWaterMark[int]] = {}
+#: Days for which this process has logged that the default partition has too many rows.
+_logged_days: set[date] = set()
 
 
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
@@ -88,14 +94,23 @@ def _drop(tokens: dict[int, int]) -> int:
         sql.execute("forget_plans", {}, PACKAGE)
         sql.fetch_rows("lock_their_batches", {"ids": list(tokens)}, PACKAGE)
         params = {"ids": list(tokens), "tokens": list(tokens.values())}
-        ids = [row["id"] for row in sql.fetch("lock_archived", params, PACKAGE)]
+        locked = [row["id"] for row in sql.fetch("lock_archived", params, PACKAGE)]
+        # Read after the lock: a wake-up or report that was committed meanwhile is seen.
+        rows = sql.fetch("read_droppable", {"ids": locked}, PACKAGE)
+        if joined := [row["id"] for row in rows if row["has_edges"]]:
+            sql.execute("drop_dependencies", {"ids": joined}, PACKAGE)
+        if listed := [row["id"] for row in rows if row["is_listed"]]:
+            sql.execute("drop_bundle_members", {"ids": listed}, PACKAGE)
+        ids = [row["id"] for row in rows]
         ((dropped,),) = sql.fetch_rows("drop_workunits", {"ids": ids}, PACKAGE)
         return int(dropped)
 
 
-def tend_ledger(*, now: datetime) -> tuple[int, int]:
+def tend_ledger(*, now: datetime, max_moved: int | None = MAX_MOVED_ROWS) -> tuple[int, int]:
     """Create the partitions of the coming days; drop partitions older than the oldest workunit.
 
+    Rows of these days in the default partition are moved to the new partitions.  A day with more
+    than `max_moved` such rows gets no partition, and a warning is logged; None is no limit.
     Returns the numbers of created and of dropped partitions.
     """
     row = sql.fetch_one("read_ledger_days", {}, PACKAGE) or {}
@@ -105,48 +120,61 @@ def tend_ledger(*, now: datetime) -> tuple[int, int]:
     missing = [day for day in needed if _partition(day) not in existing]
     oldest = row.get("oldest")
     keep_from = min(today, oldest.date()) if oldest else today
-    stale = sorted(name for name in existing if (day := _day_of(name)) and day < keep_from)
-    made = sum(_change(_make_day, day) for day in missing)
-    dropped = sum(_change(_drop_day, name) for name in stale)
+    stale = sorted(day for name in existing if (day := _day_of(name)) and day < keep_from)
+    made = sum(_change(_make_day, day) for day in missing if _is_movable(day, max_moved))
+    dropped = sum(_change(_drop_day, day) for day in stale)
     return made, dropped
 
 
-def _change(change: Any, subject: date | str) -> bool:  # noqa: ANN401  one of the two below
+def _change(change: Callable[[date], bool], subject: date) -> bool:
     """Call `change`, which creates or drops a partition; return whether it succeeded.
 
     The next pass retries a failed change.
     """
     try:
         with transaction.atomic():
-            return bool(change(subject))
+            return change(subject)
     except DatabaseError as error:
         reason = " ".join(str(error).split())
         log.warning("ledger_change_failed", extra={"day": str(subject), "reason": reason})
         return False
 
 
+def _is_movable(day: date, max_moved: int | None) -> bool:
+    """Return True if the default partition has at most `max_moved` rows of a day, or log it."""
+    if max_moved is None:
+        return True
+    params = {"start": _midnight(day), "end": _midnight(day + timedelta(days=1))}
+    ((rows,),) = sql.fetch_rows("count_default_moves", {**params, "limit": max_moved + 1}, PACKAGE)
+    if rows <= max_moved:
+        return True
+    if day not in _logged_days:
+        _logged_days.add(day)
+        reason = (
+            f"The default partition of the ledger has more than {max_moved} rows of this day. "
+            "Hint: stop the project and run `manage.py migrate`, which moves them."
+        )
+        log.warning("ledger_change_failed", extra={"day": str(day), "reason": reason})
+    return False
+
+
 def _make_day(day: date) -> bool:
+    """Create the partition of a day, and move the day's rows from the default partition to it.
+
+    PostgreSQL attaches a partition only if the default partition has no rows for it.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '2s'")
-        # If the default partition has rows of this day, PostgreSQL refuses a partition for it.
-        cursor.execute(
-            "SELECT EXISTS (SELECT FROM ledger_entry_default WHERE at >= %s AND at < %s)",
-            [_midnight(day), _midnight(day + timedelta(days=1))],
-        )
+        # The function belongs to the owner of the ledger; the daemons' role may only call it.
+        cursor.execute("SELECT create_ledger_day(%s::date)", [day])
         row = cursor.fetchone()
-        if row and row[0]:
-            return False
-        cursor.execute(
-            f"CREATE TABLE IF NOT EXISTS {_partition(day)} PARTITION OF ledger_entry "
-            f"FOR VALUES FROM ('{_midnight(day)}') TO ('{_midnight(day + timedelta(days=1))}')"
-        )
-    return True
+    return bool(row and row[0])
 
 
-def _drop_day(name: str) -> bool:
+def _drop_day(day: date) -> bool:
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL lock_timeout = '2s'")
-        cursor.execute(f"DROP TABLE IF EXISTS {name}")
+        cursor.execute("SELECT drop_ledger_day(%s::date)", [day])
     return True
 
 

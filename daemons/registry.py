@@ -38,7 +38,8 @@ DAEMONS: tuple[Daemon, ...] = (
     _daemon(trickle_handler.run_pass, batch=200, pause=2.0),
     _daemon(file_deleter.run_pass, batch=1000, pause=5.0),
     _daemon(purger.run_pass, batch=500, pause=10.0),
-    _daemon(housekeeper.run_pass, batch=1000, pause=60.0),
+    # Under Celery a daemon sends a heartbeat once per pause, and is silent after 40 s without one.
+    _daemon(housekeeper.run_pass, batch=1000, pause=20.0),
 )
 BY_NAME: dict[str, Daemon] = {daemon.name: daemon for daemon in DAEMONS}
 

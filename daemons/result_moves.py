@@ -12,7 +12,7 @@ from scheduler import sql
 from scheduler.lifecycle import Axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from decimal import Decimal
 
@@ -26,18 +26,27 @@ class ResultMoves:
     """Collects moves of results.  Only `write` changes the database."""
 
     def __init__(self) -> None:
-        self._steps: list[dict[Axis, tuple[int, int]]] = []
+        #: For each step, the states before and after it; the latter is None if it does not change.
+        self._steps: list[dict[Axis, tuple[int, int | None]]] = []
         self._moves: list[tuple[int, int, int, int]] = []
         #: For each step, the numbers of its moves, counted from 1.
         self._moves_of: list[range] = []
         self._rows: list[tuple[int, int, int, Decimal | None]] = []
 
-    def step(self, moves: Sequence[Move | ResultMove]) -> int:
+    def step(
+        self, moves: Sequence[Move | ResultMove], position: Mapping[Axis, int] | None = None
+    ) -> int:
         """Add a step of these moves and return its number, counted from 1.
 
-        The ledger records the moves in this order.
+        The ledger records the moves in this order.  `position` has the state on each axis that was
+        judged: a result that has left one of these states is not moved, also if the step does not
+        change this state.
         """
-        self._steps.append({move.axis: (int(move.source), int(move.target)) for move in moves})
+        step: dict[Axis, tuple[int, int | None]] = {
+            axis: (state, None) for axis, state in (position or {}).items()
+        }
+        step.update({move.axis: (int(move.source), int(move.target)) for move in moves})
+        self._steps.append(step)
         first = len(self._moves) + 1
         self._moves += [
             (move.axis.value, int(move.source), int(move.target), move.because.value)

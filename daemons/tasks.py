@@ -12,13 +12,14 @@ from django.db import connection
 from daemons.clock import clock_of
 from daemons.loop import Daemon, Drive, StopSign, drain
 from daemons.registry import find
-from scheduler.health import maintenance
+from scheduler.health import daemon_passes, maintenance
 
 log = logging.getLogger(__name__)
 
 #: A task starts no further pass after this many seconds; the next message continues the work.  This
-#: limits how long a worker takes to stop, and how long one daemon occupies it.
-MAX_TASK_SECONDS = 30.0
+#: limits how long a worker takes to stop, and how long other daemons wait for it: a daemon that
+#: sends no heartbeat for 40 seconds counts as silent.
+MAX_TASK_SECONDS = 10.0
 
 #: Names of daemons whose current failure this process has logged.
 _failing: set[str] = set()
@@ -44,7 +45,13 @@ def run_pass(daemon: str) -> str:
     entry = find(daemon)
     if maintenance.stops_daemons():
         return f"{entry.name}: paused for maintenance"
-    drive = Drive(clock_of(entry.name), stop=_TaskLimit(), limit=entry.batch, pause=entry.pause)
+    drive = Drive(
+        clock_of(entry.name),
+        stop=_TaskLimit(),
+        limit=entry.batch,
+        pause=entry.pause,
+        record=daemon_passes.add,
+    )
     try:
         tally = drain(entry, drive)
     except Exception as error:  # noqa: BLE001 - a bad row must not stop the other daemons

@@ -1,6 +1,7 @@
-"""Times out results after their deadlines, and makes expired workunits due.
+"""Times out results after their deadlines, and wakes due and expired workunits.
 
-The daemon also marks workunits that were refused to too many hosts as unsendable.  Before a result
+The daemon also marks workunits that were refused to too many hosts as unsendable, and makes task
+lists of new results that wait for one (the bundler, `work.task_lists`).  Before a result
 times out, deadlines are extended by the outages in which hosts could not reach the server.  While
 the web processes are down, hosts cannot report, so no result times out.  Expired leases need no
 daemon: the next claim takes the row, and the lease token rejects writes of the previous holder.
@@ -18,9 +19,19 @@ from django.db import transaction
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql
 from scheduler.dispatch.rules import sendability, trust
-from scheduler.lifecycle import Actor, AssimilateState, Axis, Because, ResultState, sources
+from scheduler.lifecycle import (
+    Actor,
+    AssimilateState,
+    Axis,
+    Because,
+    ResultState,
+    Target,
+    sources,
+)
+from scheduler.queues import slots
 from scheduler.results import outages
 from scheduler.results.rules.deadline_moves import is_silent
+from scheduler.work import task_lists
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -58,19 +69,24 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     expired = sql.execute(
         "wake_expired_workunits", {**share, "unfinished": AssimilateState.INIT.value}, PACKAGE
     )
+    due = sql.execute("wake_due_workunits", share, PACKAGE)
     given_up = _give_up_unsendable(share, asked_since=_uncounted_since(shard, now=now), now=now)
     _counted_at[shard] = now
+    makes_lists = signs["has_bundles"] and shard.index == 0
+    listed = task_lists.make_lists(now=now, limit=limit) if makes_lists else 0
     unacknowledged = sum(row["because"] == Because.NEVER_ACKNOWLEDGED for row in late)
     return Tally(
         noun="results",
-        seen=len(late) + expired + given_up,
+        seen=len(late) + expired + due + given_up,
         counts={
             "timed out": len(late) - unacknowledged,
             "never acknowledged": unacknowledged,
             "workunits expired": expired,
+            "workunits due": due,
             "workunits unsendable": given_up,
+            "task lists made": listed,
         },
-        more=len(late) >= limit or expired == limit,
+        more=len(late) >= limit or limit in {expired, due},
     )
 
 
@@ -102,6 +118,7 @@ def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, An
             "by": Actor.TIMEOUT_CHECKER.value,
         }
         late = sql.fetch("time_out_results", params, PACKAGE)
+        slots.free([row["id"] for row in late if row["target_kind"] == Target.QUEUE])
         _distrust([row for row in late if row["app_version_id"] is not None])
     return late
 

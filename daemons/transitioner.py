@@ -1,7 +1,10 @@
 """Decides what each due workunit needs next: results, validation or completion.
 
-One pass is one transaction: lock a batch of due workunits, read their results, judge them
-(`results.rules.replication`), and write with one statement per kind of change.
+One pass is one transaction.  A first statement reads wake-ups, locks their workunits, and deletes
+the wake-ups of the locked ones.  A second statement reads the results of these workunits, so it
+sees every change whose wake-up was deleted.  Then the pass judges the workunits
+(`results.rules.replication`), and writes with one statement per kind of change.  A workunit that
+another transaction has locked is skipped and keeps its wake-ups.
 
 Nearly all workunits of a pass are in the same situation.  Their facts differ only in ids and names,
 which no rule reads.  So each situation is judged once, and the statements apply its numbered
@@ -12,7 +15,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from django.conf import settings
@@ -35,6 +38,7 @@ from scheduler.lifecycle import (
 from scheduler.results.facts import ResultFacts, WorkunitFacts, result_name
 from scheduler.results.rules import replication
 from scheduler.sql.low_water import LowWaterMark
+from scheduler.work import task_lists
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,19 +48,23 @@ if TYPE_CHECKING:
 
 PACKAGE = "daemons.sql"
 
-#: A workunit may become visible after its due time, when its transaction commits.  So each read
-#: begins this much before the time of the previous read.
-LATE_COMMITS: Final = timedelta(seconds=1)
-_HEAD: Final = datetime.min.replace(tzinfo=UTC)
-_queues: dict[Shard, LowWaterMark[datetime]] = {}
+#: The position in the queue, by shard.  Ids are drawn before their transactions commit, so rows can
+#: appear below the mark; reads from the head find them.
+_queues: dict[Shard, LowWaterMark[int]] = {}
 
 Row = tuple[Any, ...]
-#: The columns of `lock_due_workunits`: the fields of `WorkunitFacts` in order, except for two.  No
-#: rule uses the columns before `canonical_result_id`.
-_WORKUNIT: Final = tuple(
-    fact.name for fact in fields(WorkunitFacts) if fact.name not in {"transition_at", "results"}
-)
-_CANONICAL, _DELETE_DELAY = _WORKUNIT.index("canonical_result_id"), -1
+#: The fields of `WorkunitFacts` that `lock_woken_workunits` does not return.
+_NOT_READ: Final = frozenset({"transition_at", "woken_at", "results"})
+#: The columns of `lock_woken_workunits`: the other fields of `WorkunitFacts`, in order, then the
+#: last id and the number of the wake-ups.  Rules do not use columns before `canonical_result_id`.
+_WORKUNIT: Final = tuple(fact.name for fact in fields(WorkunitFacts) if fact.name not in _NOT_READ)
+_BUNDLE = _WORKUNIT.index("bundle_id")
+_CANONICAL, _DELETE_DELAY = _WORKUNIT.index("canonical_result_id"), _WORKUNIT.index("delete_delay")
+_END_BEFORE = _WORKUNIT.index("end_before")
+_LAST_WAKEUP, _WAKEUP_COUNT = len(_WORKUNIT), len(_WORKUNIT) + 1
+_HAS_PARENTS, _ERROR_MASK = _WORKUNIT.index("has_parents"), _WORKUNIT.index("error_mask")
+_PENDING = _WORKUNIT.index("pending_dependency_count")
+_DEPENDENCY_FAILED = _WORKUNIT.index("dependency_failed_at")
 #: The columns of `read_results_of_workunits`: the fields of `ResultFacts`, except for two.  The
 #: columns before `attempt` identify the result.
 _RESULT: Final = tuple(
@@ -92,19 +100,38 @@ class SituationGroup:
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     """Decide what each due workunit needs next, and write the decisions; return the counts."""
     with transaction.atomic():
-        workunits, results = lock_due(now=now, limit=limit, shard=shard)
-        judged = judge_by_situation(workunits, results, now=now)
-        if judged:
+        workunits, wakeup_count = lock_woken(now=now, limit=limit, shard=shard)
+        judged = []
+        if workunits:
+            judged = judge_by_situation(workunits, read_results(workunits, now=now), now=now)
             # New results are inserted first: their foreign keys refer to locked workunits.
             _make_replicas(judged, now=now)
             _move_results(judged, now=now)
+            _end_groups(judged, now=now)
             _write_workunits(judged, now=now)
-    return Tally(seen=len(workunits), counts=_counts(judged), more=len(workunits) >= limit)
+            _wake_children(judged, now=now)
+        lists = _settle_lists(workunits, now=now)
+    counts = {**_counts(judged), "lists reopened": lists.reopened, "lists closed": lists.closed}
+    return Tally(seen=len(workunits), counts=counts, more=wakeup_count >= limit)
 
 
-def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], list[Row]]:
-    """Lock due workunits in the caller's transaction; return their rows and their results' rows."""
-    queue = _queues.setdefault(shard, LowWaterMark(_HEAD))
+def _settle_lists(workunits: Iterable[Row], *, now: datetime) -> task_lists.Settled:
+    """Write the states of the lists whose members were judged; without lists, do nothing."""
+    listed = {row[0]: row[_BUNDLE] for row in workunits if row[_BUNDLE] is not None}
+    if not listed:
+        return task_lists.Settled()
+    return task_lists.settle(listed, {id_ for id_ in listed.values() if id_}, now=now)
+
+
+def lock_woken(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], int]:
+    """Lock the workunits of the next `limit` wake-ups, and delete the wake-ups of these workunits.
+
+    Runs in the caller's transaction.  Returns the rows of the workunits, and the number of the
+    wake-ups that were read.  A workunit is left out, and keeps its wake-ups, while another
+    transaction has locked it.  It is also left out if another pass has deleted its wake-ups,
+    because that pass has looked at it.
+    """
+    queue = _queues.setdefault(shard, LowWaterMark(0))
     params = {
         "now": now,
         "seen_since": now - sendability.SEEN_WITHIN,
@@ -112,21 +139,53 @@ def lock_due(*, now: datetime, limit: int, shard: Shard) -> tuple[list[Row], lis
         "limit": limit,
         **shard.params,
     }
-    workunits = low_water.read(
-        queue, lambda mark: sql.fetch_rows("lock_due_workunits", {"since": mark, **params}, PACKAGE)
-    )
-    if len(workunits) < limit:
-        queue.mark = now - LATE_COMMITS
-    if not workunits:
-        return [], []
+
+    def look(mark: int) -> list[Row]:
+        rows = sql.fetch_rows("lock_woken_workunits", {"after": mark, **params}, PACKAGE)
+        return rows if rows[0][_WAKEUP_COUNT] else []
+
+    rows = low_water.read(queue, look)
+    if not rows:
+        return [], 0
+    queue.mark = rows[0][_LAST_WAKEUP]
+    workunits = [row for row in rows if row[0] is not None]
+    if children := [row[0] for row in workunits if row[_HAS_PARENTS] and _is_open(row)]:
+        workunits = _recounted(workunits, children, now=now)
+    return workunits, rows[0][_WAKEUP_COUNT]
+
+
+def read_results(workunits: Sequence[Row], *, now: datetime) -> list[Row]:
+    """Return the rows of all results of locked workunits."""
     params = {
         "workunit_ids": sql.array(row[0] for row in workunits),
-        "delayed_ids": sql.array(row[0] for row in workunits if row[_DELETE_DELAY] is not None),
+        "delayed_ids": sql.array(row[0] for row in workunits if _needs_times(row, now)),
         "no_reply": Outcome.NO_REPLY.value,
         "success": Outcome.SUCCESS.value,
     }
-    results = sql.fetch_rows("read_results_of_workunits", params, PACKAGE)
-    return workunits, results
+    return sql.fetch_rows("read_results_of_workunits", params, PACKAGE)
+
+
+def _needs_times(workunit: Row, now: datetime) -> bool:
+    """Return whether the rules need `received_at` of every result of a workunit."""
+    end = workunit[_END_BEFORE]
+    return workunit[_DELETE_DELAY] is not None or (end is not None and end <= now)
+
+
+def _is_open(row: Row) -> bool:
+    return row[_CANONICAL] is None and not row[_ERROR_MASK]
+
+
+def _recounted(workunits: Sequence[Row], children: Sequence[int], *, now: datetime) -> list[Row]:
+    """Recount the dependencies of locked workunits; return all rows with the current counts."""
+    params = {"ids": sql.array(children), "now": now}
+    counts = {row[0]: row[1:] for row in sql.fetch_rows("work/recount_dependencies", params)}
+    return [_with_counts(row, *counts[row[0]]) if row[0] in counts else row for row in workunits]
+
+
+def _with_counts(row: Row, pending: int, failed_at: datetime | None) -> Row:
+    values = list(row)
+    values[_PENDING], values[_DEPENDENCY_FAILED] = pending, failed_at
+    return tuple(values)
 
 
 def judge_by_situation(
@@ -157,7 +216,7 @@ def judge_by_situation(
 
 
 def _facts(row: Row, results: Iterable[Row]) -> WorkunitFacts:
-    workunit = dict(zip(_WORKUNIT, row, strict=True))
+    workunit = dict(zip(_WORKUNIT, row[:_LAST_WAKEUP], strict=True))
     facts = [dict(zip(_RESULT, result, strict=True)) for result in results]
     return WorkunitFacts(
         **workunit,
@@ -202,6 +261,7 @@ def _write_workunits(judged: Sequence[SituationGroup], *, now: datetime) -> None
             for v in verdicts
         ),
         "reopenings": sql.array(v.reopen for v in verdicts),
+        "changes": sql.array(v.changes_workunit for v in verdicts),
         "couldnt_send": int(ErrorMask.COULDNT_SEND),
         "move_workunit_ids": sql.array(workunit_id for workunit_id, _ in moving),
         "move_numbers": sql.array(number for _, number in moving),
@@ -211,14 +271,46 @@ def _write_workunits(judged: Sequence[SituationGroup], *, now: datetime) -> None
         "becauses": sql.array(move.because.value for move in moves),
     }
     ((written_count,),) = sql.fetch_rows("transition_workunits", params, PACKAGE)
-    if written_count != (locked_count := sum(group.size for group in judged)):
-        msg = f"{locked_count} workunits were locked, but only {written_count} still exist."
+    changed_count = sum(group.size for group in judged if group.verdict.changes_workunit)
+    if written_count != changed_count:
+        msg = f"{changed_count} locked workunits change, but only {written_count} still exist."
         raise StaleJudgement(msg)
+
+
+def _end_groups(judged: Sequence[SituationGroup], *, now: datetime) -> None:
+    """Write the ends of groups, and the answers of complete ones, which are no results."""
+    ended = [
+        (workunit_id, group.verdict.complete)
+        for group in judged
+        if group.verdict.ends_group
+        for workunit_id in group.workunit_ids
+    ]
+    if ended:
+        params = {
+            "ids": sql.array(workunit_id for workunit_id, _ in ended),
+            "completions": sql.array(is_complete for _, is_complete in ended),
+            "now": now,
+        }
+        sql.execute("end_groups", params, PACKAGE)
+
+
+def _wake_children(judged: Sequence[SituationGroup], *, now: datetime) -> None:
+    """Wake the workunits that wait for workunits which ended, or lost their answers."""
+    ids = [
+        workunit_id
+        for group in judged
+        if group.verdict.changes_dependents
+        for workunit_id in group.workunit_ids
+    ]
+    if ids:
+        sql.execute("wake_children", {"ids": sql.array(ids), "now": now}, PACKAGE)
 
 
 def _assimilate_state(verdict: Verdict) -> int:
     if verdict.reopen:
         return int(AssimilateState.INIT)
+    if verdict.ends_group:
+        return int(AssimilateState.DONE)
     is_ready = verdict.assimilate is not None
     return int(AssimilateState.READY) if is_ready else verdict.workunit.assimilate_state
 
@@ -243,8 +335,17 @@ def _steps(verdict: Verdict, moves: ResultMoves) -> list[tuple[int, int]]:
     steps = []
     for place, result in enumerate(verdict.workunit.results):
         if own := [move for move in verdict.result_moves if move.result_id == result.id]:
-            steps.append((place, moves.step(own)))
+            steps.append((place, moves.step(own, _position(result))))
     return steps
+
+
+def _position(result: ResultFacts) -> dict[Axis, int]:
+    """Return the judged states.  A late report sets `received_at`, and also changes one of them."""
+    return {
+        Axis.RESULT: result.server_state * 10 + result.outcome,
+        Axis.VALIDATION: result.validate_state,
+        Axis.RESULT_FILES: result.file_delete_state,
+    }
 
 
 def _make_replicas(judged: Sequence[SituationGroup], *, now: datetime) -> None:
@@ -297,8 +398,10 @@ def _what_happens(verdict: Verdict) -> dict[str, bool]:
         "replicated": verdict.replicas > 0,
         "ready to validate": verdict.validate,
         "failed": False,  # set below; listed here for the order of the counts
-        "to be validated anew": verdict.reopen,
-        "ready to assimilate": verdict.assimilate is not None,
+        "to be validated again": verdict.reopen,
+        "ready to assimilate": verdict.assimilate is not None and not verdict.ends_group,
+        "groups ended": verdict.ends_group,
+        "with dependents woken": verdict.changes_dependents,
         "with files to delete": deletes_files,
     }
     is_other = verdict.changes_anything and not any(named.values())

@@ -35,8 +35,6 @@ PACKAGE = "daemons.sql"
 #: The maximum time between the claim and the last call of a handler; the lease is much longer.
 TIME_LIMIT = timedelta(minutes=10)
 LEASE = timedelta(hours=1)
-#: The varieties that are handled for every app; BOINC's wrapper sends ``cpu_time``.
-BUILT_IN = frozenset({"progress", "usage", "cpu_time"})
 
 _logged_unknown: set[tuple[int, str]] = set()
 
@@ -93,7 +91,7 @@ def _handle(claimed: list[dict[str, Any]], batch: _Batch) -> None:
                 batch.untouched.append(row["id"])
             else:
                 _call(str(target), row, batch)
-        elif row["variety"] in BUILT_IN:
+        elif row["variety"] in trickle_texts.BUILT_IN_VARIETIES:
             batch.samples[row["id"]] = _sample(row, trickle_texts.readings(row["text"]))
         else:
             _log_unknown(row)
@@ -123,7 +121,7 @@ def _call(target: str, row: dict[str, Any], batch: _Batch) -> None:
 
 
 def _sample(row: dict[str, Any], readings: Readings) -> Sample:
-    at = trickle_texts.moment_of(row["said_at"], row["received_at"])
+    at = trickle_texts.moment_of(row["said_at"], row["received_at"], sent_at=row["sent_at"])
     return Sample(result_id=row["result_id"], at=at, readings=readings)
 
 

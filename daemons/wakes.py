@@ -19,11 +19,18 @@ WAKES: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "ready to validate": ("validator",),
         "ready to assimilate": ("assimilator",),
         "with files to delete": ("file_deleter",),
+        # A reopened workunit is looked at again, without verdicts.
+        "to be validated again": _TRANSITIONER,
+        # The files of an ended group are looked at, and the workunits that wait for it.
+        "groups ended": _TRANSITIONER,
+        # Workunits that wait for an ended workunit are looked at.
+        "with dependents woken": _TRANSITIONER,
     },
     "timeout_checker": {
         "timed out": _TRANSITIONER,
         "never acknowledged": _TRANSITIONER,
         "workunits expired": _TRANSITIONER,
+        "workunits due": _TRANSITIONER,
         "workunits unsendable": _TRANSITIONER,
     },
     "validator": {

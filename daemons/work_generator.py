@@ -27,6 +27,7 @@ from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
 from scheduler.apps.rules.plugins import UnknownPlugin
 from scheduler.files import download_files
+from scheduler.work.dependencies import DependencyRefused
 from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_workunit
 from scheduler.work.submission.submit import Submission, SubmissionRefused, submit
 
@@ -118,6 +119,7 @@ def _generate(app: dict[str, Any], count: int, outcome: _Outcome, *, now: dateti
         BadTemplate,
         UnknownPlugin,
         SubmissionRefused,
+        DependencyRefused,
         download_files.UnknownFiles,
         storage.BadFileName,
         OSError,

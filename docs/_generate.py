@@ -178,6 +178,30 @@ def invariants() -> str:
     return _page(parts)
 
 
+# Metrics
+
+
+def metrics() -> str:
+    """Return a table of the exported metrics, with their labels."""
+    _set_up_django()
+    from project.monitoring.database_metrics import FAMILIES
+    from scheduler.boinc import rpc_counts  # noqa: F401 - adds the reasons to send no work
+    from scheduler.metrics import REGISTRY
+
+    rows: list[tuple[str, str, tuple[str, ...], str]] = []
+    for metric in REGISTRY.collect():
+        found = {name: None for sample in metric.samples for name in sample.labels if name != "le"}
+        own_labels = ("pid",) if metric.type == "gauge" else tuple(found)
+        rows.append((metric.name, metric.type, own_labels, metric.documentation))
+    rows += [(family.name, family.kind, family.label_names, family.help) for family in FAMILIES]
+    parts = ["| metric | type | labels | meaning |", "|---|---|---|---|"]
+    for name, kind, labels, meaning in sorted(rows):
+        suffix = "_total" if kind == "counter" else ""
+        shown = ", ".join(f"`{label}`" for label in labels)
+        parts.append(f"| `{name}{suffix}` | {kind} | {shown} | {meaning} |")
+    return _page(parts)
+
+
 # The command line
 
 
@@ -296,6 +320,8 @@ MEANINGS = {
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",
     "TRUSTED_PROXIES": "Proxies whose `X-Forwarded-For` contains the client's address.",
+    "METRICS_TOKEN": "The token with which other machines may read `/metrics` ([monitoring.md]"
+    "(../monitoring.md)); if empty, only programs on this machine may.",
     "DATABASE_URL": "The PostgreSQL (15 or later) to use, in the format of psql; without one, the "
     "embedded server is used, and started if needed.",
     "DATABASE_POOL": "Connections that one process of the web server shares among its threads; 0, "
@@ -303,6 +329,12 @@ MEANINGS = {
     "GUARD_TRIGGER": "Whether a trigger in the database refuses moves that are not in the law; see "
     "also `manage.py guard_trigger`.",
     "CELERY_BROKER_URL": "The broker, if Celery runs the daemons.",
+    "EMAIL_URL": "The mail server: `smtp://user:password@host:587/?tls=starttls` (or `implicit`, "
+    "`none`); if empty, the project sends no mail ([mail.md](../mail.md)).",
+    "MAIL_FROM": "The sender of the project's mail, without a display name.",
+    "ALERT_MAIL": "Where the beginning and the end of each alert is reported by mail.",
+    "ALERT_WEBHOOK": "Where the beginning and the end of each alert is posted as JSON. The address "
+    "is treated as a secret.",
     "LOG_FORMAT": "Columns for people, or JSON lines for machines.",
     "LOG_LEVEL": "The minimum level of records that are written.",
 }
@@ -311,10 +343,14 @@ DEFAULTS = {
     "VAR_DIR": "`var` in the checkout",
     "FILE_UMASK": "`0027`",
     "SECRET_KEY": "created once, stored in `var/keys/secret_key`",
-    "ALLOWED_HOSTS": "the host of `MASTER_URL`, `localhost`, `127.0.0.1`, `[::1]`",
+    "ALLOWED_HOSTS": (
+        "the hosts of `MASTER_URL` and of former addresses, `localhost`, `127.0.0.1`, `[::1]`"
+    ),
     "DATABASE_URL": "the embedded PostgreSQL",
     "ACCOUNT_CREATION": "`open`",
+    "MAIL_FROM": "`noreply@` and the host of `MASTER_URL`",
     "ONLINE_SIGNING": "`true`, but `false` if `MASTER_URL` begins with https",
+    "STAFF_SECOND_FACTOR": "`false`, but `true` if `MASTER_URL` begins with https",
     "MIN_FREE_BYTES": "`100000000`, plus `max_wal_size` if the database is on the same disk",
 }
 
@@ -370,6 +406,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         return f"whole number from {low}{high}"
     return {
         "text": "text",
+        "secret": "text",
         "boolean": "`true` or `false`",
         "account_creation": "`open`, `invitation` or `closed`",
         "words": "words, separated by commas",
@@ -381,8 +418,13 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "web_url": "http(s) address",
         "store_url": "address of a bucket",
         "broker_url": "address of a broker",
+        "mail_url": "address of a mail server",
+        "mail_sender": "e-mail address",
+        "mail_addresses": "e-mail addresses, separated by commas",
+        "webhook_url": "https address",
         "database_url": "address of a database",
         "plugins": "path of a file",
+        "file_text": "path of a text file",
     }[reader]
 
 

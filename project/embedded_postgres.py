@@ -6,7 +6,7 @@ mode of every parent folder up to the root. The server is started by `postgres`,
 which passes paths to a shell.
 
 The server runs as the owner of its data, without any capability (database_owner.py), and admits
-only its own two roles, by their passwords (database_roles.py).
+only its own two roles, by their passwords (embedded_roles.py).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 import psycopg
 from psycopg import sql
 
-from project import database_roles as roles
+from project import embedded_roles as roles
 from project.database_owner import (
     MAJOR,
     DataOwner,

@@ -9,7 +9,7 @@ import tomllib
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
@@ -17,7 +17,9 @@ from psycopg.conninfo import conninfo_to_dict
 from project import proxies
 from scheduler.apps.rules.plugins import BadPlugins, Plugins
 from scheduler.apps.rules.plugins import read as read_plugins
-from scheduler.config import AccountCreation, StoreConfig
+from scheduler.config import AccountCreation, MailConfig, MailSecurity, StoreConfig
+from scheduler.files.rules import sources
+from scheduler.messages.rules import mail_rules
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -45,6 +47,12 @@ STORE_OPTIONS = {
     "new": "store",
     "expires": "3600",
 }
+#: The ports of mail servers by the encryption of the connection.
+MAIL_PORTS = {MailSecurity.STARTTLS: 587, MailSecurity.IMPLICIT: 465, MailSecurity.NONE: 25}
+#: Names of this machine, to which a password may be sent without encryption.
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+#: Clients read at most 64 KB of one text, escaped as XML.
+_MAX_TEXT_FILE_BYTES = 32_768
 #: Bounds on the validity of signed URLs; S3 accepts at most seven days.
 _MIN_EXPIRES_SECONDS, _MAX_EXPIRES_SECONDS = 60, 604_800
 
@@ -59,6 +67,18 @@ class BadSetting(Exception):
 def text(name: str, default: str) -> str:
     """Return the value of the variable `name`, or the default if the variable is blank or unset."""
     return os.environ.get(name, "").strip() or default
+
+
+def secret(name: str, *, min_length: int) -> str:
+    """Read a secret of ASCII characters; return an empty string if the variable is unset.
+
+    Error texts do not contain the value.
+    """
+    value = text(name, "")
+    if value and (len(value) < min_length or not value.isascii() or " " in value):
+        accepted = f"at least {min_length} ASCII characters without spaces (openssl rand -hex 24)"
+        raise BadSetting(name, "***", accepted)
+    return value
 
 
 def boolean(name: str, *, default: bool) -> bool:
@@ -169,7 +189,11 @@ def web_url(name: str, default: str) -> str:
 
     The returned URL ends with exactly one slash.
     """
-    value = text(name, default)
+    return as_web_url(name, text(name, default))
+
+
+def as_web_url(name: str, value: str) -> str:
+    """Return the URL `value` with exactly one slash at its end, or raise BadSetting."""
     if not _is_web_url(value):
         accepted = "an address such as http://example.org/ or https://example.org/project/"
         raise BadSetting(name, value, accepted)
@@ -265,6 +289,90 @@ def store_url(name: str) -> StoreConfig | None:
     )
 
 
+def mail_url(name: str) -> MailConfig | None:
+    """Read the URL of a mail server, as ``smtp://user:password@host:587/?tls=starttls``.
+
+    Returns None if the variable is unset; then no mail is sent.  The option `tls` is starttls,
+    implicit (also by the scheme ``smtps``) or none.  Errors never contain the value, because the
+    position of the password in an invalid URL is unknown.
+    """
+    value = text(name, "")
+    if not value:
+        return None
+    accepted = (
+        "an address such as smtp://user:password@mail.example.org:587/?tls=starttls, with special "
+        "characters of the password as percent escapes"
+    )
+    refusal = BadSetting(name, "(not shown)", accepted)
+    try:
+        parts = urlsplit(value)
+        port = parts.port
+    except ValueError:
+        raise refusal from None
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    default = MailSecurity.IMPLICIT if parts.scheme == "smtps" else MailSecurity.STARTTLS
+    security = options.pop("tls", default)
+    host, user = parts.hostname or "", unquote(parts.username or "")
+    is_valid = (
+        parts.scheme in {"smtp", "smtps"}
+        and re.fullmatch(r"[A-Za-z0-9._:-]+", host)
+        and port != 0
+        and parts.path in {"", "/"}
+        and not (options or parts.fragment)
+        and security in set(MailSecurity)
+    )
+    if not is_valid:
+        raise refusal
+    if user and security == MailSecurity.NONE and host not in _LOOPBACK:
+        accepted = "tls=starttls or tls=implicit: a password is not sent over a network in clear"
+        raise BadSetting(name, "(not shown)", accepted)
+    return MailConfig(
+        host=host,
+        port=port or MAIL_PORTS[MailSecurity(security)],
+        user=user,
+        password=unquote(parts.password or ""),
+        security=MailSecurity(security),
+    )
+
+
+def mail_addresses(name: str) -> tuple[str, ...]:
+    """Read e-mail addresses separated by commas."""
+    return tuple(_mail_address(name, word) for word in words(name, []))
+
+
+def mail_sender(name: str, *, host: str | None) -> str:
+    """Read one e-mail address without a display name; the default is ``noreply@`` and `host`."""
+    # An IPv6 address is not the domain of an e-mail address.
+    domain = "localhost" if not host or ":" in host else host
+    return _mail_address(name, text(name, f"noreply@{domain}"))
+
+
+def _mail_address(name: str, value: str) -> str:
+    try:
+        return mail_rules.check_address(value)
+    except mail_rules.BadMail:
+        raise BadSetting(name, value, "an e-mail address such as you@example.org") from None
+
+
+def webhook_url(name: str, *, private_hosts: Collection[str]) -> str:
+    """Read the URL of a webhook; return an empty string if the variable is unset.
+
+    An address without encryption is accepted only for a host in `private_hosts`.  Errors do not
+    contain the value, because the path of a webhook is often a secret.
+    """
+    value = text(name, "")
+    if not value:
+        return ""
+    try:
+        place = sources.read_web(value)
+    except sources.BadSource:
+        place = None
+    if place is None or (place.scheme != "https" and place.host not in private_hosts):
+        accepted = "an https address, or an http address of a host in WEBHOOK_HOSTS"
+        raise BadSetting(name, "(not shown)", accepted)
+    return value
+
+
 def plugins(name: str) -> Plugins:
     """Read the allow-list of plug-ins from a TOML or JSON file.
 
@@ -282,6 +390,25 @@ def plugins(name: str) -> Plugins:
         raise BadSetting(name, value, f"a file that can be read ({error.strerror})") from None
     except (ValueError, BadPlugins) as error:  # tomllib's and json's errors are ValueErrors
         raise BadSetting(name, value, f"a list of plug-ins ({error})") from None
+
+
+def file_text(name: str) -> str:
+    """Return the content of a text file without surrounding white space.
+
+    The variable contains the path of the file.  If it is unset, the text is empty.
+    """
+    value = text(name, "")
+    if not value:
+        return ""
+    try:
+        content = Path(value).expanduser().read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise BadSetting(name, value, f"a file that can be read ({error.strerror})") from None
+    except UnicodeDecodeError:
+        raise BadSetting(name, value, "a text file in UTF-8") from None
+    if not content or len(content.encode()) > _MAX_TEXT_FILE_BYTES:
+        raise BadSetting(name, value, f"a file of 1 to {_MAX_TEXT_FILE_BYTES} bytes")
+    return content
 
 
 def _one_of(

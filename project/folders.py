@@ -31,15 +31,24 @@ def correct_modes(var: Path, keys: Path, *, umask: int) -> list[Path]:
     Links are not changed, nor files of another user, such as PostgreSQL's data.
     """
     changed = []
+    for path, forbidden in _too_open(var, keys, umask):
+        path.chmod(stat.S_IMODE(path.lstat().st_mode) & ~forbidden)
+        changed.append(path)
+    return changed
+
+
+def open_paths(var: Path, keys: Path, *, umask: int) -> list[Path]:
+    """Return the paths whose modes `correct_modes` would change."""
+    return [path for path, _ in _too_open(var, keys, umask)]
+
+
+def _too_open(var: Path, keys: Path, umask: int) -> Iterator[tuple[Path, int]]:
     for path, forbidden in _wanted(var, keys, umask):
         status = path.lstat()
         if stat.S_ISLNK(status.st_mode) or status.st_uid != var.stat().st_uid:
             continue
-        mode = stat.S_IMODE(status.st_mode)
-        if mode & forbidden:
-            path.chmod(mode & ~forbidden)
-            changed.append(path)
-    return changed
+        if stat.S_IMODE(status.st_mode) & forbidden:
+            yield path, forbidden
 
 
 def _wanted(var: Path, keys: Path, umask: int) -> Iterator[tuple[Path, int]]:

@@ -1,9 +1,10 @@
-"""Refuses NUL characters in requests, and adds addresses to audit entries."""
+"""Refuses NUL characters, limits what pages load, attributes audit entries."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+from csp.middleware import CSPMiddleware
 from django.core.exceptions import BadRequest
 from django.db import DataError
 from django.http import HttpRequest
@@ -40,6 +41,18 @@ class RefuseNul:
         if isinstance(exception, DataError) and "NUL (0x00)" in str(exception):
             return bad_request(request, BadRequest())
         return None
+
+
+class PagePolicy(CSPMiddleware):
+    """Adds the header `Content-Security-Policy` to pages; replies to clients do not need it."""
+
+    def process_response(
+        self, request: HttpRequest, response: HttpResponseBase
+    ) -> HttpResponseBase:
+        """Add the policy of `CONTENT_SECURITY_POLICY`, unless the view has set its own."""
+        if not response.get("Content-Type", "").startswith("text/html"):
+            return response
+        return super().process_response(request, response)
 
 
 class AuditTrail:

@@ -36,6 +36,43 @@ def client_address(peer: str, forwarded_for: str, trusted: Sequence[Network]) ->
     return address
 
 
+#: Headers that proxies add.  A request with one of them was forwarded, perhaps by a proxy on this
+#: machine for a client on another one.
+_FORWARDING = (
+    "HTTP_X_FORWARDED_FOR",
+    "HTTP_X_FORWARDED_PROTO",
+    "HTTP_X_FORWARDED_HOST",
+    "HTTP_X_REAL_IP",
+    "HTTP_FORWARDED",
+    "HTTP_VIA",
+)
+#: The key in a WSGI environment of the address that sent the request without a proxy.
+_DIRECT_PEER = "manyhands.direct_peer"
+_OWN_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+
+
+def note_direct_peer(environ: WSGIEnvironment) -> None:
+    """Store the peer's address in the environment, unless the request was forwarded.
+
+    To be called before `apply_forwarded_headers`, which removes headers.
+    """
+    if not any(header in environ for header in _FORWARDING):
+        environ[_DIRECT_PEER] = environ.get("REMOTE_ADDR", "")
+
+
+def is_from_this_machine(environ: WSGIEnvironment) -> bool:
+    """Return whether a program on this machine sent the request, and not through a proxy.
+
+    The request must also name this machine as its host, as `127.0.0.1:8000`.  This excludes
+    requests of a proxy without forwarding headers that passes its client's `Host` on, and those of
+    a browser on this machine for the page of a stranger whose name resolves to a loopback address.
+    """
+    peer = environ.get(_DIRECT_PEER, "")
+    host = environ.get("HTTP_HOST", "localhost")
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return _is_address(peer) and ip_address(peer).is_loopback and name.lower() in _OWN_NAMES
+
+
 def apply_forwarded_headers(environ: WSGIEnvironment, trusted: Sequence[Network]) -> None:
     """Set REMOTE_ADDR of a request from `X-Forwarded-For`, if a trusted proxy sent the request.
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from project.monitoring.counting import counted
+from project.monitoring.endpoints import ANSWERS, monitoring_app
 from scheduler.boinc.downloads import download_app
 from scheduler.boinc.rules.addresses import collapse_slashes
 from scheduler.boinc.scheduler_rpc import scheduler_app
@@ -30,7 +32,9 @@ def route(
     would follow it with a GET (PROTOCOL trap 3).
     """
     path = environ["PATH_INFO"] = collapse_slashes(environ.get("PATH_INFO", ""))
+    if path in ANSWERS:  # not counted, because probes would hide how many requests there are
+        return monitoring_app(environ, start_response)
     for prefix, answer in FAST_PATHS:
         if path.startswith(prefix):
-            return answer(environ, start_response)
-    return django_app(environ, start_response)
+            return counted(answer, environ, start_response)
+    return counted(django_app, environ, start_response)

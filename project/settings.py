@@ -7,9 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from csp import constants as csp
+
 from project import disk_reserve, env, folders, keys, logging
 from project.embedded_postgres import EmbeddedPostgres
-from scheduler.config import ProjectConfig
+from project.upkeep import addresses
+from scheduler.config import AlertConfig, ProjectConfig
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -29,20 +32,31 @@ SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 
 # The options of the project
 
+#: The addresses that `project rename-url` recorded; MASTER_URL may be set to an earlier one.
+_addresses = addresses.recorded(VAR_DIR)
 PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
-    master_url=(_master_url := env.web_url("MASTER_URL", "http://127.0.0.1:8000/")),
+    master_url=(
+        _master_url := addresses.current(
+            _addresses, env.web_url("MASTER_URL", "http://127.0.0.1:8000/")
+        )
+    ),
+    former_urls=addresses.former(_addresses, _master_url),
     command_apps=env.boolean("COMMAND_APPS", default=False),
     # A project with an https address is public, so its signing key is kept on another machine.
     online_signing=env.boolean("ONLINE_SIGNING", default=not _master_url.startswith("https:")),
     ledger=env.boolean("LEDGER", default=True),
+    pool_wait_url=env.text("POOL_WAIT_URL", ""),
     request_delay=timedelta(seconds=env.integer("REQUEST_DELAY", 7, at_most=86_400)),
-    max_waiting_rpcs=env.integer("MAX_WAITING_RPCS", 48, at_least=1),
+    max_waiting_rpcs=env.integer("MAX_WAITING_RPCS", 160, at_least=1),
     busy_delay=timedelta(seconds=env.integer("BUSY_DELAY", 300, at_least=1, at_most=86_400)),
     next_contact=timedelta(seconds=env.integer("NEXT_CONTACT", 0, at_most=2_592_000)),
     purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),
+    usage_kept=timedelta(days=env.integer("USAGE_KEPT_DAYS", 365, at_least=1, at_most=36_500)),
     file_hold=timedelta(seconds=env.integer("FILE_HOLD_SECONDS", 86_400, at_least=60)),
     account_creation=env.account_creation("ACCOUNT_CREATION"),
+    terms_of_use=env.file_text("TERMS_OF_USE_FILE"),
+    statistics_need_consent=env.boolean("STATISTICS_NEED_CONSENT", default=False),
     accounts_per_network=env.integer("ACCOUNTS_PER_NETWORK", 100),
     hosts_per_account=env.integer("HOSTS_PER_ACCOUNT", 500),
     login_throttle=env.boolean("LOGIN_THROTTLE", default=True),
@@ -63,11 +77,18 @@ PROJECT = ProjectConfig(
     max_results_per_rpc=env.integer("MAX_RESULTS_PER_RPC", 50, at_least=1),
     max_in_progress_per_cpu=env.integer("MAX_IN_PROGRESS_PER_CPU", 100, at_least=1),
     daily_quota=env.integer("DAILY_QUOTA", 500),
+    bundle_lease_factor=env.integer("BUNDLE_LEASE_FACTOR", 3, at_least=1),
+    stdio_storage=env.choice("STDIO_STORAGE", "auto", among={"inline", "file", "auto"}),
+    stdio_inline_bytes=env.integer("STDIO_INLINE_BYTES", 20_000, at_least=1, at_most=30_000),
     max_infeasible=env.integer("MAX_INFEASIBLE", 100, at_least=1),
     refusal_counts_after=timedelta(
         seconds=env.integer("REFUSAL_COUNTS_AFTER", 86_400, at_most=2_592_000)
     ),
     outage_after=timedelta(seconds=env.integer("OUTAGE_AFTER", 600, at_least=60)),
+    # Where log-ins are only possible from this machine or a lab's network, a password is enough.
+    staff_second_factor=env.boolean(
+        "STAFF_SECOND_FACTOR", default=_master_url.startswith("https:")
+    ),
     chance_key=env.text("CHANCE_KEY", "") or SECRET_KEY,
     fair_share=env.boolean("FAIR_SHARE", default=False),
     tail_percent=env.integer("TAIL_PERCENT", 90, at_least=1, at_most=99),
@@ -102,17 +123,29 @@ SCIENCE_CPU_SECONDS = env.integer("SCIENCE_CPU_SECONDS", 86_400, at_least=1)
 
 DEBUG = env.boolean("DEBUG", default=False)
 _master = urlsplit(PROJECT.master_url)
+_former = [urlsplit(url) for url in PROJECT.former_urls]
 ALLOWED_HOSTS = env.words(
-    "ALLOWED_HOSTS", [str(_master.hostname), "localhost", "127.0.0.1", "[::1]"]
+    "ALLOWED_HOSTS",
+    [
+        str(_master.hostname),
+        *(str(url.hostname) for url in _former),
+        "localhost",
+        "127.0.0.1",
+        "[::1]",
+    ],
 )
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
+METRICS_TOKEN = env.secret("METRICS_TOKEN", min_length=20)
 #: The maximum number of slow senders, and of slow readers, in one web process; above it the slowest
 #: connections are cut. A slow client occupies one of the 64 threads that `serve` or a unit starts.
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)
 # A proxy terminates TLS; `project.wsgi` drops this header unless a trusted proxy sent it.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
-# A project that moved to HTTPS keeps its MASTER_URL, which identifies it to clients.
-CSRF_TRUSTED_ORIGINS = [f"https://{_master.hostname}", f"{_master.scheme}://{_master.netloc}"]
+# A project may be served by HTTPS under an http MASTER_URL, and under its former addresses.
+CSRF_TRUSTED_ORIGINS = [
+    f"https://{_master.hostname}",
+    *(f"{url.scheme}://{url.netloc}" for url in (_master, *_former)),
+]
 if _master.scheme == "https":
     SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = True
 
@@ -202,8 +235,12 @@ INSTALLED_APPS = [
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
+    "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    "allauth",
+    "scheduler.app_config.EmailAddressesConfig",
+    "scheduler.app_config.SecondFactorConfig",
     "rest_framework",
     "django_filters",
     "drf_spectacular",
@@ -213,6 +250,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "project.middleware.RefuseNul",
     "project.middleware.AuditTrail",
+    "project.middleware.PagePolicy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -220,6 +258,7 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "scheduler.web.refusals.RefusalMiddleware",
 ]
@@ -237,6 +276,7 @@ TEMPLATES = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
+                "scheduler.web.frame.project",
             ],
         },
     },
@@ -249,8 +289,23 @@ WSGI_APPLICATION = "project.wsgi.application"
 APPEND_SLASH = False  # BOINC clients do not follow a redirect of a POST
 DATA_UPLOAD_MAX_MEMORY_SIZE = PROJECT.max_request_bytes
 STATIC_URL = "static/"
-STATICFILES_DIRS = [face / "static" for face in FACES]
+STATICFILES_DIRS = [face / "static" for face in (*FACES, BASE_DIR / "scheduler" / "api")]
 WHITENOISE_USE_FINDERS = True
+
+#: Pages may load files of this server, and nothing inline without a nonce.
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [csp.NONE],
+        "script-src": [csp.SELF],
+        "style-src": [csp.SELF, csp.NONCE],
+        "img-src": [csp.SELF],
+        "font-src": [csp.SELF],
+        "connect-src": [csp.SELF],
+        "form-action": [csp.SELF],
+        "base-uri": [csp.NONE],
+        "frame-ancestors": [csp.NONE],
+    }
+}
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["scheduler.api.authentication.BearerToken"],
@@ -288,7 +343,10 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         {"name": "files", "description": "Input files, identified by their SHA-256."},
         {"name": "usage", "description": "Computing time and credit."},
         {"name": "hosts", "description": "The volunteers' computers."},
+        {"name": "bundles", "description": "Task lists: workunits that one host gets as a unit."},
+        {"name": "balance", "description": "A maximum that several queues share."},
         {"name": "queues", "description": "Queues of workunits, each with a limit and an order."},
+        {"name": "pool", "description": "The trusted pool: a lab's own hosts claim work."},
     ],
     "OAS_VERSION": "3.1.1",
     "SORT_OPERATION_PARAMETERS": False,
@@ -318,9 +376,54 @@ DATETIME_FORMAT = "Y-m-d H:i:s"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
+# Log-in on the web, by django-allauth (docs/decisions/0037)
+
+LOGIN_URL, LOGIN_REDIRECT_URL = "account_login", "account_home"
+ACCOUNT_ADAPTER = "scheduler.web.accounts.adapter.AccountAdapter"
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*", "password2*"]
+# As for accounts that clients create: the account works before its address is confirmed.
+ACCOUNT_EMAIL_VERIFICATION = "optional"
+ACCOUNT_EMAIL_CONFIRMATION_EXPIRE_DAYS = 3
+ACCOUNT_EMAIL_NOTIFICATIONS = True
+ACCOUNT_SESSION_REMEMBER = True
+ACCOUNT_REAUTHENTICATION_METHODS = ("password", "mfa")
+# `people.throttle` and the queue of password hashes limit attempts, for all processes together.
+ACCOUNT_RATE_LIMITS = False
+ACCOUNT_FORMS = {
+    "login": "scheduler.web.accounts.forms.LogInForm",
+    "signup": "scheduler.web.accounts.forms.SignUpForm",
+    "change_password": "scheduler.web.accounts.forms.ChangePasswordForm",
+    "reauthenticate": "scheduler.web.accounts.forms.ReauthenticateForm",
+    "reset_password": "scheduler.web.accounts.forms.ResetPasswordForm",
+    "reset_password_from_key": "scheduler.web.accounts.forms.NewPasswordForm",
+}
+PASSWORD_RESET_TIMEOUT = 86_400
+MFA_ADAPTER = "scheduler.web.accounts.second_factor.SecondFactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+MFA_FORMS = {
+    "authenticate": "scheduler.web.accounts.second_factor.CodeForm",
+    "reauthenticate": "scheduler.web.accounts.second_factor.ReauthenticateForm",
+    "activate_totp": "scheduler.web.accounts.second_factor.EnrolForm",
+}
+
 # Daemons by Celery, for several machines
 
 CELERY_BROKER_URL = env.broker_url("CELERY_BROKER_URL", "redis://127.0.0.1:6379/0")
+
+# Mail, and where alerts are sent
+
+#: The mail server; None means that the project sends no mail.
+MAIL = env.mail_url("EMAIL_URL")
+MAIL_FROM = env.mail_sender("MAIL_FROM", host=_master.hostname)
+ALERTS = AlertConfig(
+    mail=env.mail_addresses("ALERT_MAIL"),
+    webhook=env.webhook_url("ALERT_WEBHOOK", private_hosts=PROJECT.webhook_hosts),
+)
+# Mail of Django and of its packages goes through the outbox, too.
+EMAIL_BACKEND = "project.mail_backend.OutboxBackend"
+DEFAULT_FROM_EMAIL = SERVER_EMAIL = MAIL_FROM
 
 # Logs
 

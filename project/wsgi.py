@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import time
 from typing import TYPE_CHECKING
 
 from daemons.science.kernel import die_with_parent
@@ -19,14 +20,24 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 # The threads of a web server share a connection pool; a command needs no pool.
 os.environ.setdefault("DATABASE_POOL", "8")
 
-from django.core.wsgi import get_wsgi_application
+from django.conf import settings
+
+from project.monitoring import shared_folder
+
+# prometheus_client reads this variable when it is imported, which Django's set-up may do.
+shared_folder.prepare(
+    settings.VAR_DIR,
+    parent.pid if parent is not None else None,
+    now=time.time(),  # noqa: TID251 - compared with times of files
+)
+
+from django.core.wsgi import get_wsgi_application  # noqa: E402 - needs the shared folder
 
 django_app = get_wsgi_application()
 
-from django.conf import settings  # noqa: E402 - needs Django to be set up
-
 from project import heartbeat, slow_clients  # noqa: E402 - needs the settings read
-from project.proxies import apply_forwarded_headers  # noqa: E402 - needs the settings read
+from project.monitoring import sampler  # noqa: E402 - needs the shared folder
+from project.proxies import apply_forwarded_headers, note_direct_peer  # noqa: E402 - needs the settings read
 from project.routing import route  # noqa: E402 - needs the settings read
 from scheduler import signing  # noqa: E402 - needs the settings read
 
@@ -39,6 +50,7 @@ signing.code_sign_key_text()
 
 # Only web servers import this module, so commands and daemons send no heartbeats.
 heartbeat.start()
+sampler.start()
 
 # Imported objects live as long as the process, so later garbage collections can skip them.
 gc.collect()
@@ -54,6 +66,7 @@ def application(environ: WSGIEnvironment, start_response: StartResponse) -> Iter
     if environ.get("CONTENT_LENGTH") or "HTTP_TRANSFER_ENCODING" in environ:
         environ["wsgi.input"] = slow_clients.Body(environ, BODIES)
     peer = environ.get("REMOTE_ADDR", "")
+    note_direct_peer(environ)
     apply_forwarded_headers(environ, settings.TRUSTED_PROXIES)
     reply = route(environ, start_response, django_app=django_app)
     if isinstance(reply, list):

@@ -1,11 +1,14 @@
-"""The Django app configuration of the scheduler."""
+"""The Django app configurations of the scheduler and of allauth's tables."""
 
 from __future__ import annotations
 
+from allauth.account.apps import AccountConfig
+from allauth.mfa.apps import MFAConfig
 from django.apps import AppConfig
 from django.apps import apps as installed
 from django.apps.registry import Apps
 from django.conf import settings
+from django.core import checks
 from django.db import DEFAULT_DB_ALIAS
 from django.db.models.signals import post_migrate
 
@@ -22,13 +25,31 @@ class SchedulerConfig(AppConfig):
         signing.ensure_keys()
         post_migrate.connect(_guard, sender=self)
         post_migrate.connect(_set_roles, sender=self)
-        from scheduler.people import logins  # noqa: PLC0415  models are complete only now
+        from scheduler.people import logins, second_factors  # noqa: PLC0415  as above
 
         logins.connect()
+        second_factors.connect()
         from scheduler.apps.apps import field_checks  # noqa: PLC0415
         from scheduler.boinc_submission import templates  # noqa: PLC0415
 
         field_checks.append(templates.faults)
+        from scheduler.sql import database_roles  # noqa: PLC0415
+
+        checks.register(database_roles.warn_of_excess, checks.Tags.database, deploy=True)
+
+
+class EmailAddressesConfig(AccountConfig):
+    """allauth's e-mail addresses; only `project.urls` imports its pages and our adapter."""
+
+    def ready(self) -> None:
+        """Register no checks of the adapter, so that daemons and commands do not import pages."""
+
+
+class SecondFactorConfig(MFAConfig):
+    """allauth's second factors; only `project.urls` imports its pages."""
+
+    def ready(self) -> None:
+        """Connect no receiver: allauth's pages for several addresses are not used."""
 
 
 def _guard(**_signal: object) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from urllib.parse import urlsplit
+
+#: The maximum of `max_termination_time`: the time that a cancelled program gets to end after
+#: SIGTERM.
+MAX_TERMINATION_TIME = timedelta(hours=1)
+
+_PORTS = {"http": 80, "https": 443}
 
 
 class AccountCreation(StrEnum):
@@ -23,15 +30,21 @@ class ProjectConfig:
     """The project's name, as volunteers see it; unique among the projects of one client."""
 
     master_url: str = "http://127.0.0.1:8000/"
-    """The URL that volunteers attach to, with a final slash; never change it (PROTOCOL trap 24)."""
+    """The URL that volunteers attach to; change it by `manage.py project rename-url` only."""
+
+    former_urls: tuple[str, ...] = ()
+    """Earlier URLs, by which clients that attached there still identify the project."""
 
     ledger: bool = True
     """Whether every move is written to the ledger; if off, timelines and `explain` report that."""
 
+    pool_wait_url: str = ""
+    """The URL where hosts of the pool wait for cancellations; empty: `api/v1/pool/wait`."""
+
     request_delay: timedelta = timedelta(seconds=7)
     """The minimum time between two scheduler RPCs of a client."""
 
-    max_waiting_rpcs: int = 48
+    max_waiting_rpcs: int = 160
     """The maximum number of waiting RPCs in one web process; further RPCs get `BUSY_DELAY`."""
 
     busy_delay: timedelta = timedelta(minutes=5)
@@ -51,6 +64,17 @@ class ProjectConfig:
 
     daily_quota: int = 500
     """The maximum number of results of an app version per host, day and CPU or GPU; 0: no limit."""
+
+    bundle_lease_factor: int = 3
+    """The lease of a task list is the sum of the expected run times of its members, times this."""
+
+    stdio_storage: str = "auto"
+    """Where the standard output of apps with the success rule `runner` is stored: `inline` in the
+    result's row, in the first output `file`, or `auto`: in a file if it is longer than
+    `stdio_inline_bytes`."""
+
+    stdio_inline_bytes: int = 20_000
+    """The maximum size of a runner's report in a result's row; at most 30000."""
 
     max_infeasible: int = 100
     """A result is given up when this number of hosts was refused the result for lasting reasons."""
@@ -106,11 +130,20 @@ class ProjectConfig:
     account_creation: AccountCreation = AccountCreation.OPEN
     """Which clients can create accounts: all, only clients with an invitation code, or none."""
 
+    terms_of_use: str = ""
+    """The terms of use, as plain text, which people accept before clients create an account."""
+
+    statistics_need_consent: bool = False
+    """Whether a new account's statistics are exported only after its consent."""
+
     accounts_per_network: int = 100
     """How many accounts a network (/24 or /64) may create in a day; 0: no limit."""
 
     hosts_per_account: int = 500
     """How many new hosts an account may attach within 24 hours; 0: no limit."""
+
+    staff_second_factor: bool = False
+    """Whether staff needs a second factor to enter the administration."""
 
     login_throttle: bool = True
     """Whether attempts to log in are limited; off only for tests that try many passwords."""
@@ -154,12 +187,34 @@ class ProjectConfig:
     size_queries_per_second: int = 50
     """How many upload size queries per second an address may send to a web process; 0: no limit."""
 
+    usage_kept: timedelta = timedelta(days=365)
+    """How long usage samples of results are kept.  The purger archives samples that are left."""
+
     purge_after: timedelta = timedelta(0)
     """How long a finished workunit's rows are kept once its files are deleted."""
 
+    def attached_url(self, scheme: str, host: str) -> str:
+        """Return the URL of the project at which a request arrived: the current or a former one.
+
+        `host` is the request's Host header; its port may be missing behind a proxy.
+
+        >>> moved = ProjectConfig(master_url="https://new.org/", former_urls=("http://old.org:81/",))
+        >>> moved.attached_url("http", "old.org:81"), moved.attached_url("http", "old.org")
+        ('http://old.org:81/', 'http://old.org:81/')
+        >>> moved.attached_url("https", "new.org"), moved.attached_url("http", "unknown.org")
+        ('https://new.org/', 'https://new.org/')
+        """
+        if not self.former_urls:
+            return self.master_url
+        urls = (self.master_url, *self.former_urls)
+        return next((url for url in urls if _is_at(url, scheme, host)), self.master_url)
+
     @property
     def upload_url(self) -> str:
-        """The URL for uploads of output files; it must contain ``file_upload_handler`` (trap 8)."""
+        """The URL for uploads of output files.
+
+        Clients refuse it unless it contains ``file_upload_handler`` (docs/protocol.md, trap 8).
+        """
         return f"{self.master_url}upload/file_upload_handler"
 
     @property
@@ -171,6 +226,16 @@ class ProjectConfig:
     def download_url(self) -> str:
         """The URL of the folder from which clients download files."""
         return f"{self.master_url}download/"
+
+
+def _is_at(url: str, scheme: str, host: str) -> bool:
+    parts = urlsplit(url)
+    name, separator, digits = host.lower().rpartition(":")
+    if not separator or not digits.isdecimal():
+        name, digits = host.lower(), ""
+    port = parts.port or _PORTS[parts.scheme]
+    same_port = not digits or int(digits) == port
+    return parts.scheme == scheme and parts.hostname == name.strip("[]") and same_port
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,3 +265,47 @@ class StoreConfig:
 
     expires: timedelta = timedelta(hours=1)
     """The lifetime of a signed URL: a client must begin the download within this time."""
+
+
+class MailSecurity(StrEnum):
+    """How the connection to the mail server is encrypted: STARTTLS, TLS from the start, or not."""
+
+    STARTTLS = "starttls"
+    IMPLICIT = "implicit"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailConfig:
+    """The mail server; read from `EMAIL_URL` by ``project/env.py``."""
+
+    host: str
+    """The server's name or address."""
+
+    port: int
+    """The server's port."""
+
+    user: str = ""
+    """The name to log in with; empty: no log-in."""
+
+    password: str = field(default="", repr=False)
+    """The password to log in with."""
+
+    security: MailSecurity = MailSecurity.STARTTLS
+    """How the connection is encrypted."""
+
+    @property
+    def authority(self) -> str:
+        """Host and port in the format of a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertConfig:
+    """Where changes of the alerts are sent; read by ``project/env.py``."""
+
+    mail: tuple[str, ...] = ()
+    """The e-mail addresses of `ALERT_MAIL`."""
+
+    webhook: str = field(default="", repr=False)
+    """The URL of `ALERT_WEBHOOK`.  Its path is often a secret."""

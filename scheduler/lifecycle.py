@@ -117,11 +117,12 @@ class ReleaseState(IntEnum):
 
 
 class WorkunitState(IntEnum):
-    """Whether a workunit is open, has a canonical result, or has failed."""
+    """Whether a workunit is open, has a canonical result, has failed, or is a complete group."""
 
     OPEN = 1
     CANONICAL = 2
     FAILED = 3
+    COMPLETE = 4
 
 
 class ErrorMask(IntFlag):
@@ -139,12 +140,26 @@ class ErrorMask(IntFlag):
 
 
 class Target(IntEnum):
-    """The kind of target to which a result is restricted; other hosts do not get the result."""
+    """The kind of target to which a result is restricted; other hosts do not get the result.
+
+    A result in a queue goes to the hosts that the queue serves.
+    """
 
     EVERYBODY = 0
     HOST = 1
     ACCOUNT = 2
     TEAM = 3
+    QUEUE = 4
+    # A task list; the id is that of the bundle, or 0 while the result waits for one.
+    BUNDLE = 5
+
+
+class BundleState(IntEnum):
+    """The states of a task list, which follow from the results of its members (TDF2)."""
+
+    OPEN = 1
+    RUNNING = 2
+    CLOSED = 3
 
 
 class Axis(IntEnum):
@@ -223,6 +238,7 @@ class Because(IntEnum):
     BROADCAST = 36
     NO_AGREEMENT = 37
     GIVEN_UP = 38
+    DEPENDENCY_ADDED = 39
 
     @property
     def label(self) -> str:
@@ -247,6 +263,8 @@ _REASONS = {
 
 #: The `source` of a move that creates a row.
 NOTHING = 0
+#: The ``canonical_result_id`` of a complete group: it has an answer, but no result.
+NO_RESULT = 0
 
 State = (
     ResultState | ValidateState | FileDeleteState | AssimilateState | ReleaseState | WorkunitState
@@ -294,6 +312,7 @@ class Move:
 R, V, F, A, W = ResultState, ValidateState, FileDeleteState, AssimilateState, WorkunitState
 B = Because
 _SCHEDULER, _TRANSITIONER, _VALIDATOR = Actor.SCHEDULER, Actor.TRANSITIONER, Actor.VALIDATOR
+_SUBMITTER = Actor.SUBMITTER
 
 # fmt: off
 _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
@@ -354,13 +373,17 @@ _TABLE: tuple[tuple[Axis, int, int, Because, Actor], ...] = (
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.DEPENDENCY_FAILED,  _TRANSITIONER),
     (Axis.WORKUNIT, W.OPEN,  W.FAILED,    B.NO_AGREEMENT,       _TRANSITIONER),
     (Axis.WORKUNIT, W.CANONICAL, W.OPEN,  B.REVALIDATION,       _TRANSITIONER),
+    (Axis.WORKUNIT, W.OPEN,  W.COMPLETE,  B.DEPENDENCIES_MET,   _TRANSITIONER),
     # Whether results of a workunit may be created and sent.
     (Axis.RELEASE, ReleaseState.INACTIVE, ReleaseState.RELEASED, B.DEPENDENCIES_MET, _TRANSITIONER),
+    (Axis.RELEASE, ReleaseState.HELD,     ReleaseState.INACTIVE, B.DEPENDENCY_ADDED, _SUBMITTER),
     (Axis.RELEASE, ReleaseState.HELD,     ReleaseState.RELEASED, B.RELEASED,         Actor.STAFF),
     (Axis.RELEASE, ReleaseState.RELEASED, ReleaseState.HELD,     B.HELD,             Actor.STAFF),
     # The assimilation of a workunit.
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.CANONICAL_FOUND, _TRANSITIONER),
     (Axis.ASSIMILATION, A.INIT,  A.READY, B.WORKUNIT_FAILED, _TRANSITIONER),
+    (Axis.ASSIMILATION, A.INIT,  A.DONE,  B.DEPENDENCIES_MET, _TRANSITIONER),
+    (Axis.ASSIMILATION, A.INIT,  A.DONE,  B.WORKUNIT_FAILED, _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.INIT,  B.REVALIDATION,    _TRANSITIONER),
     (Axis.ASSIMILATION, A.READY, A.DONE,  B.ASSIMILATED,     Actor.ASSIMILATOR),
     (Axis.ASSIMILATION, A.READY, A.DONE,  B.GIVEN_UP,        Actor.STAFF),

@@ -83,6 +83,7 @@ def allowed_scopes(rights: Collection[Right], *, manages_app: bool) -> list[str]
 #: Models of apps, work and hosts, which operators and read-only staff may view in the admin.
 _SCIENCE = (
     "accountappcredit",
+    "alertstate",
     "app",
     "appversion",
     "appversionfile",
@@ -103,6 +104,8 @@ _SCIENCE = (
     "purgedresults",
     "purgedworkunits",
     "queue",
+    "queueschedule",
+    "queueslot",
     "refusal",
     "result",
     "resultfile",
@@ -141,8 +144,9 @@ ROLES: Mapping[str, frozenset[str]] = {
         }
     )
     | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS, "apitoken", "idempotencykey", "accountkey")
-    | _may("view", "auditentry")
+    | _may("view", "auditentry", "outboxmessage")
     | _may("add change", "app", "planclass", "platform", "queue", "submitter", "submitterapp")
+    | _may("view add change", "news")
     | _may("add", "outage")
     | _may("change", "workunit", "batch", "host", "sciencefailure", "apitoken")
     | _may("delete", "submitterapp"),
@@ -151,7 +155,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _may("add change", *_PEOPLE)
     | _may("change", "host"),
     "read-only": frozenset({Right.VIEW_EVERYTHING.value})
-    | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS),
+    | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS, "news"),
 }
 
 #: The group of accounts that were staff, but not superusers, before roles existed.  Over the API,

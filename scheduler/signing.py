@@ -212,6 +212,37 @@ def private_code_sign_key_is_here() -> bool:
     return any(Path(settings.KEYS_DIR).glob("code_sign_private*"))
 
 
+def key_faults() -> list[str]:
+    """Return an error text with a hint for each key that is missing or damaged.
+
+    A private code signing key that is not the other half of the public key is one of the errors.
+    """
+    checks: tuple[Callable[[], object], ...] = (
+        _check_pair,
+        _grant_keys,
+        lambda: _load("account_seal_key", _parse_seal_keys),
+    )
+    faults = []
+    for check in checks:
+        try:
+            check()
+        except (KeyMissing, BadKey) as error:
+            faults.append(str(error))
+        except (OSError, ValueError) as error:
+            faults.append(f"A key cannot be read: {error}.\nHint: restore {settings.KEYS_DIR}.")
+    return faults
+
+
+def _check_pair() -> None:
+    public = _load("code_sign_public", _parse_public)
+    with contextlib.suppress(KeyMissing):
+        if _load("code_sign_private", _parse_private).public_numbers != public:
+            raise BadKey(
+                "The private code signing key does not belong to the public one.\nHint: restore "
+                "both from the same backup: clients accept only signatures of the public key."
+            )
+
+
 def rotate_upload_grant_key(*, revoke: bool = False) -> None:
     """Create the key for new upload grants; with `revoke`, earlier grants become invalid."""
     with _key_folder_locked() as folder:

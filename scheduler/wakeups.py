@@ -183,6 +183,22 @@ def folder() -> Path:
     return where
 
 
+def answering_bells() -> list[str]:
+    """Return the names of the bells that a process on this machine reads.
+
+    A name begins with the daemon's name and its process id: ``validator.4711.``.
+    """
+    names: list[str] = []
+    with suppress(FileNotFoundError):
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        with probe, _Reach(folder()) as reach:
+            for path in sorted(folder().glob(f"*{_SUFFIX}")):
+                with suppress(OSError):
+                    probe.connect(reach.path(path.name))
+                    names.append(path.name)
+    return names
+
+
 def wait(seconds: float, *descriptors: int) -> bool:
     """Wait at most `seconds` until a descriptor is readable; return whether one is readable."""
     poll = select.poll()

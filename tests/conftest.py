@@ -62,6 +62,24 @@ def public_folder():
 
 
 @pytest.fixture
+def other():
+    """A second connection to the test database, for another transaction."""
+    import psycopg
+    from django.db import connection
+
+    database = connection.settings_dict
+    with psycopg.connect(
+        dbname=database["NAME"],
+        user=database["USER"],
+        host=database["HOST"],
+        port=database["PORT"] or None,
+        password=database["PASSWORD"] or None,
+    ) as second:
+        yield second
+        second.rollback()
+
+
+@pytest.fixture
 def command_apps(settings):
     """Allow apps of kind `command`, which are not allowed by default."""
     settings.PROJECT = replace(settings.PROJECT, command_apps=True)

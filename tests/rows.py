@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 
+from allauth.account.models import EmailAddress
+
 from scheduler import storage
 from scheduler.models import (
     Account,
@@ -20,6 +22,7 @@ from scheduler.models import (
     ResultFile,
     Workunit,
     WorkunitFile,
+    WorkunitWakeup,
 )
 from scheduler.results.facts import output_name, result_name
 from tests.builders import WORDS
@@ -47,7 +50,9 @@ def an_account(name: str = "", **fields: Any) -> Account:
     """Create a volunteer's account without keys."""
     name = name or f"volunteer{next(_numbers)}"
     fields = {"email": f"{name}@example.org", "name": name, "created_at": NOON} | fields
-    return Account.objects.create(cross_project_id="", password="!", **fields)
+    account = Account.objects.create(cross_project_id="", password="!", **fields)
+    EmailAddress.objects.create(user=account, email=account.email, primary=True)
+    return account
 
 
 def a_host(account: Account | None = None, **fields: Any) -> Host:
@@ -65,7 +70,10 @@ def a_workunit(app: App | None = None, **fields: Any) -> Workunit:
         "created_at": NOON - timedelta(days=2),
         "transition_at": NOON,
     } | fields
-    return Workunit.objects.create(app=app or an_app(), **fields)
+    due_at = fields.pop("transition_at")
+    workunit = Workunit.objects.create(app=app or an_app(), **fields)
+    _step(workunit, transition_at=due_at)
+    return workunit
 
 
 def a_result(
@@ -145,9 +153,27 @@ def update(row: Any, **fields: Any) -> None:
 
 def _step(row: Any, **fields: Any) -> None:
     """Change columns in the database and on `row`, without reading the row again."""
+    if isinstance(row, Workunit) and "transition_at" in fields:
+        fields["transition_at"] = _requeue(row, fields["transition_at"])
     type(row).objects.filter(pk=row.pk).update(**fields)
     for name, value in fields.items():
         setattr(row, name, value)
+
+
+def _requeue(workunit: Workunit, due_at: datetime | None) -> datetime | None:
+    """Put a workunit that is due by noon into the queue; return its `transition_at`."""
+    WorkunitWakeup.objects.filter(workunit_id=workunit.pk).delete()
+    if due_at is None or due_at > NOON:
+        return due_at
+    WorkunitWakeup.objects.create(workunit_id=workunit.pk, inserted_at=due_at)
+    return None
+
+
+def due_at(workunit: Workunit) -> datetime | None:
+    """Return when a workunit was woken, else when it must be looked at, else None."""
+    queued = WorkunitWakeup.objects.filter(workunit_id=workunit.pk).order_by("-id").first()
+    workunit.refresh_from_db(fields=["transition_at"])
+    return queued.inserted_at if queued else workunit.transition_at
 
 
 def an_output(

@@ -30,6 +30,7 @@ class RpcClient(Client):
             str(environ.get("CONTENT_LENGTH") or "0"),
             environ["wsgi.input"].read,
             environ["REMOTE_ADDR"],
+            attached_url=scheduler_rpc.attached_url_of(environ),
         )
         return HttpResponse(body, content_type="text/xml")
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from scheduler import signing, storage
+from scheduler.lifecycle import Target
 from scheduler.models import App, AppVersion, AppVersionFile, File, Platform, Result, Workunit
 
 LINUX = "x86_64-pc-linux-gnu"
@@ -66,6 +67,8 @@ def workunits(app: App, count: int, *, results: int = 1, **fields: Any) -> list[
             attempt=attempt,
             priority=workunit.priority,
             created_at=now,
+            target_kind=Target.QUEUE if workunit.queue_id else Target.EVERYBODY,
+            target_id=workunit.queue_id or 0,
         )
         for workunit in made
         for attempt in range(results)

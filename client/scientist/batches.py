@@ -194,6 +194,15 @@ class Batch:
         body = {"reason": reason} if reason else {}
         return dict(self._transport.post(f"{self._path}/abort", body) or {})
 
+    def hold(self, code: int | None = None) -> dict[str, Any]:
+        """Hold the unfinished workunits; arguments and answer are those of `Project.hold`."""
+        body = {"batch": self.id} if code is None else {"batch": self.id, "hold_code": code}
+        return dict(self._transport.post("workunits/hold", body) or {})
+
+    def release(self) -> dict[str, Any]:
+        """Release the held workunits of the batch; return the JSON answer."""
+        return dict(self._transport.post("workunits/release", {"batch": self.id}) or {})
+
     def retire(self) -> dict[str, Any]:
         """Allow the project to delete the outputs and rows of the batch.
 

@@ -8,13 +8,26 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from scientist import __version__
-from scientist.commands import access, apps, changing, figures, listing, submitting, watching
+from scientist.commands import (
+    access,
+    apps,
+    bundles,
+    changing,
+    figures,
+    history,
+    hosts,
+    listing,
+    queues,
+    searching,
+    submitting,
+    watching,
+)
 from scientist.commands.context import OK, Context
 from scientist.commands.options import Commands, Run
 from scientist.errors import ScientistError, UsageError
@@ -38,6 +51,8 @@ class _Parser(argparse.ArgumentParser):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._negative_number_matcher = _NEGATIVE
+        # The parser of the last subcommand replaces those of the commands before it.
+        self.set_defaults(command_parser=self)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:  # noqa: ANN401  argparse's own
         try:
@@ -45,20 +60,13 @@ class _Parser(argparse.ArgumentParser):
         except UsageError as error:
             raise argparse.ArgumentError(action, f"{error.sentence} Hint: {error.hint}") from None
 
-    def options(self) -> Iterator[str]:
-        """Yield the names of all options, including the options of subcommands."""
-        for action in self._actions:
-            yield from action.option_strings
-            if isinstance(action, argparse._SubParsersAction):  # noqa: SLF001  no public class
-                for subcommand in action.choices.values():
-                    yield from subcommand.options()
-
     def error(self, message: str) -> NoReturn:
         """Print one line to stderr and exit with code 2."""
         hint = "" if "Hint:" in message else f". Hint: `{self.prog} --help` shows all options."
         wrong = [word for word in message.split() if word.startswith("--")]
         if message.startswith("unrecognized") and wrong:
-            for near in get_close_matches(wrong[0], set(self.options()), n=1):
+            options = [option for action in self._actions for option in action.option_strings]
+            for near in get_close_matches(wrong[0], options, n=1):
                 hint = f". Hint: did you mean {near}?"
         self.exit(2, f"{self.prog}: {message}{hint}\n")
 
@@ -77,7 +85,20 @@ def parser() -> argparse.ArgumentParser:
     # These options have no defaults, which would override options given before the command.
     _describe_common(common, argparse.SUPPRESS, is_json=argparse.SUPPRESS)
     subparsers = top.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in (access, apps, submitting, watching, listing, changing, figures):
+    for module in (
+        access,
+        apps,
+        hosts,
+        queues,
+        bundles,
+        searching,
+        submitting,
+        watching,
+        listing,
+        history,
+        changing,
+        figures,
+    ):
         module.describe(Commands(subparsers, common))
     return top
 
@@ -119,7 +140,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     names = rest[:ends] + rest[ends + 1 :]
     target = getattr(options, "extra_names_target", None)
     if names and (target is None or any(word.startswith("-") for word in rest[:ends])):
-        top.error(f"unrecognized arguments: {' '.join(names)}")
+        options.command_parser.error(f"unrecognized arguments: {' '.join(names)}")
     if names and target:
         setattr(options, target, [*(getattr(options, target) or ()), *names])
     return options

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
-from scientist import models
+from scientist import graphs, models
 from scientist.batches import Batch
 from scientist.errors import ScientistError, UsageError
 from scientist.futures import Futures, WorkunitFuture
@@ -15,6 +15,9 @@ from scientist.inputs import Input, Work, fields_of, work_of
 from scientist.submission import Submission, SubmissionSpec
 from scientist.transport import Transport
 from scientist.uploads import OnProgress
+
+#: Maximum number of workunits that a group joins; the server's limit for `after`.
+MAX_JOINED = 10_000
 
 
 class DraftBatch:
@@ -72,6 +75,39 @@ class DraftBatch:
         """Add a workunit for each input, and its future to `futures`."""
         for item in inputs:
             self._add(item, {})
+
+    def submit_graph(self, entries: Iterable[Mapping[str, Any]]) -> None:
+        """Add the workunits of a graph, in the order of `graphs.in_order`.
+
+        The names in the entries are local: the prefix of the submission is put before them.
+        """
+        names: dict[str, str] = {}
+        for entry in entries:
+            name = self._submission.add(work_of(graphs.rename(entry, names), self._open_name))
+            self.futures.add(name)
+            names[entry["name"]] = name
+
+    def join(self, names: Sequence[str]) -> list[str]:
+        """Return the names of workunits to wait for, so that all of `names` are waited for.
+
+        Several names are joined by groups, which have no futures: otherwise each new workunit would
+        need a dependency on each of them.  A group joins at most `MAX_JOINED` workunits.
+        """
+        joined = list(names)
+        while len(joined) > 1:
+            joined = [
+                self._submission.add(
+                    Work(
+                        fields={"group": True, "after": joined[at : at + MAX_JOINED]}, label="start"
+                    )
+                )
+                for at in range(0, len(joined), MAX_JOINED)
+            ]
+        return joined
+
+    def add_after(self, item: Input, parents: Sequence[str]) -> None:
+        """Add a workunit that waits for the workunits with these names."""
+        self._add(item, {"after": list(parents)} if parents else {})
 
     def add(self, work: Work) -> None:
         """Add a workunit that is already converted to a `Work`."""

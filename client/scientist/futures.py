@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, InvalidStateError
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import cast, overload
 
@@ -55,8 +55,8 @@ class WorkunitFuture(Future[Answer]):
     def cancel(self) -> bool:
         """Cancel the workunit in the project; return True if the future is cancelled.
 
-        Returns False if the future is done without a cancellation, or if the batch is not submitted
-        yet.
+        Returns False if the workunit has already ended without a cancellation, or if the batch is
+        not submitted yet.  Raises ScientistError if the request fails.
         """
         if self.done():
             return self.cancelled()
@@ -229,36 +229,32 @@ class Futures(Sequence[WorkunitFuture]):
     def _collect(self, since: str) -> str:
         """Receive the outputs after the cursor `since`, and return the new cursor.
 
-        Raises Damaged if outputs differ from their digests.
+        Files are received in a temporary folder, because their digests arrive after them.  Raises
+        Damaged if outputs differ from their digests.
         """
         assert self.batch is not None
         received: dict[str, dict[str, tuple[bytes | Path, str]]] = {}
         cursor, damaged = "", 0
-        for item in archive.outputs(self._transport, self.batch.id, since or None):
-            match item:
-                case archive.Member() if item.workunit in self._index:
-                    received.setdefault(item.workunit, {})[item.path] = self._receive(item)
-                case models.ManifestEntry() if item.name in self._index:
-                    damaged += not self._finish(item, received.pop(item.name, {}))
-                case archive.Cursor():
-                    cursor = item.value
+        with self._temporary_folder() as folder:
+            for item in archive.outputs(self._transport, self.batch.id, since or None):
+                match item:
+                    case archive.Member() if item.workunit in self._index:
+                        files = received.setdefault(item.workunit, {})
+                        files[item.path] = _receive(item, folder)
+                    case models.ManifestEntry() if item.name in self._index:
+                        damaged += not self._finish(item, received.pop(item.name, {}))
+                    case archive.Cursor():
+                        cursor = item.value
         if damaged:
             raise Damaged(f"The outputs of {damaged} workunits differ from their digests.")
         return cursor
 
-    def _receive(self, member: archive.Member) -> tuple[bytes | Path, str]:
+    def _temporary_folder(self) -> AbstractContextManager[str | None]:
+        """Return a folder on the disk of the outputs, or None if they are kept in memory."""
         if self._into is None:
-            content = member.content.read()
-            return content, hashlib.sha256(content).hexdigest()
-        target = self._into.joinpath(workunit_name(member.workunit), *parts_of(member.path))
-        target.parent.mkdir(parents=True, exist_ok=True)
-        digest = hashlib.sha256()
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".part-", delete=False) as file:
-            while chunk := member.content.read(_CHUNK_BYTES):
-                digest.update(chunk)
-                file.write(chunk)
-        Path(file.name).replace(target)
-        return target, digest.hexdigest()
+            return nullcontext()
+        self._into.mkdir(parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(dir=self._into, prefix=".part-")
 
     def _finish(
         self, entry: models.ManifestEntry, received: dict[str, tuple[bytes | Path, str]]
@@ -285,9 +281,32 @@ class Futures(Sequence[WorkunitFuture]):
                 return True
             if not digest or output.sha256 not in {None, digest}:
                 return False
-        contents = {name: received[path][0] for name, path in paths.items()}
+        contents = {
+            name: self._place(entry.name, path, received[path][0]) for name, path in paths.items()
+        }
         self._record(position, contents.popitem()[1] if len(contents) == 1 else contents)
         return True
+
+    def _place(self, workunit: str, path: str, content: bytes | Path) -> bytes | Path:
+        """Move a received file to its final name, and return its path; return bytes unchanged."""
+        if self._into is None or isinstance(content, bytes):
+            return content
+        target = self._into.joinpath(workunit_name(workunit), *parts_of(path))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return content.replace(target)
+
+
+def _receive(member: archive.Member, folder: str | None) -> tuple[bytes | Path, str]:
+    """Return the content of a file, or its temporary path in `folder`, and its SHA-256."""
+    if folder is None:
+        content = member.content.read()
+        return content, hashlib.sha256(content).hexdigest()
+    digest = hashlib.sha256()
+    with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        while chunk := member.content.read(_CHUNK_BYTES):
+            digest.update(chunk)
+            file.write(chunk)
+    return Path(file.name), digest.hexdigest()
 
 
 def _is_cancelled(counts: Mapping[str, object]) -> bool:

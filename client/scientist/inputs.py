@@ -23,6 +23,8 @@ _FIELD_ALIASES = {
     "fpops": "rsc_fpops_est",
     "memory": "rsc_memory_bound",
     "disk": "rsc_disk_bound",
+    "cpus": "requested_cpus",
+    "gpus": "requested_gpus",
 }
 
 #: Floating-point operations per second of a typical computer, and the smallest `rsc_fpops_bound`
@@ -150,7 +152,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert the fields of a workunit, which may have short names, to fields of the API.
 
     Fields with the value None are left out.  If the run time is set, `rsc_fpops_bound` gets a
-    default, which is ten times the run time and at least a day.
+    default, which is ten times the run time and at least a day.  The deadline "inf" is infinite.
 
     >>> fields_of({"quorum": 2, "deadline": "3d", "outputs": "out", "priority": None})
     {'min_quorum': 2, 'delay_bound_seconds': 259200.0, 'outputs': ['out']}
@@ -162,7 +164,7 @@ def fields_of(values: Mapping[str, Any]) -> dict[str, Any]:
         if value is None:
             continue
         if name == "deadline":
-            fields["delay_bound_seconds"] = seconds(value)
+            fields["delay_bound_seconds"] = value if value == "inf" else seconds(value)
         elif name == "outputs":
             fields[name] = outputs_of(value)
         elif name == "takes":

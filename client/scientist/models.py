@@ -161,6 +161,7 @@ class WorkunitInfo:
     finished_at: datetime | None = None
     canonical_result: int | None = None
     credit: float | None = None
+    hold_code: int | None = None
     command_line: str = ""
     meta: Json = field(default_factory=dict)
 
@@ -200,6 +201,90 @@ class AppInfo:
     versions: int = 0
     workunit_defaults: Json = field(default_factory=dict)
     output_template: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostInfo:
+    """A computer.  `max_in_progress` is None if only the project's other limits apply."""
+
+    id: int = 0
+    account: int = 0
+    name: str = ""
+    platform: str = ""
+    os_name: str = ""
+    os_version: str = ""
+    cpu: str = ""
+    ncpus: int = 0
+    flops: float = 0.0
+    memory_nbytes: float = 0.0
+    disk_free_nbytes: float = 0.0
+    last_contact_at: datetime | None = None
+    max_in_progress: int | None = None
+    denied: bool = False
+    deny_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueInfo:
+    """A named queue, with its limits and the numbers of its results.
+
+    `max_in_progress` is None if there is no limit.  `unsent` and `in_progress` are None except in a
+    list of queues.  The lists of hosts and accounts are None if the account may not see them.
+    """
+
+    id: int = 0
+    name: str = ""
+    app: str | None = None
+    max_in_progress: int | None = None
+    order: str = ""
+    priority_group: int = 0
+    disabled_until: datetime | None = None
+    max_new_per_claim: int | None = None
+    max_new_per_host: int | None = None
+    trusted: bool = False
+    time_zone: str = "UTC"
+    schedule: list[Json] = field(default_factory=list)
+    allowed_hosts: list[int] | None = None
+    denied_hosts: list[int] | None = None
+    allowed_accounts: list[int] | None = None
+    denied_accounts: list[int] | None = None
+    unsent: int | None = None
+    in_progress: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalanceInfo:
+    """The maximum number of results in progress that the named queues share, by group.
+
+    `max_tasks` maps times of the week, such as `* 07:00`, to the maximum from this time on.
+    """
+
+    queues: list[list[str]] = field(default_factory=list)
+    max_tasks: dict[str, int] = field(default_factory=dict)
+    time_zone: str = "UTC"
+    disabled_until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleInfo:
+    """A task list: workunits that one host gets as a unit; `label` is its name in TDF2.
+
+    `workunits` (with `name` and `phase`) and `lease_until` are empty in a list of task lists.
+    """
+
+    id: int = 0
+    batch: int = 0
+    state: str = ""
+    label: str = ""
+    is_ready: bool = False
+    priority: int = 0
+    host: int | None = None
+    claims: int = 0
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    lease_until: datetime | None = None
+    workunits: list[Json] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

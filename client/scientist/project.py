@@ -12,7 +12,8 @@ from scientist import models, publishing, store
 from scientist.batches import Batch
 from scientist.drafts import DraftBatch
 from scientist.errors import NotFoundError, NotLoggedIn, UsageError
-from scientist.futures import Futures
+from scientist.futures import Futures, WorkunitFuture
+from scientist.graphs import Node
 from scientist.inputs import (
     OPEN_NAME,
     OUTPUT_NAME,
@@ -137,6 +138,76 @@ class Project:
         except NotFoundError as error:
             raise _no_app(error, app) from None
 
+    # Hosts and queues
+
+    def hosts(self, *, name: str | None = None) -> Iterator[models.HostInfo]:
+        """Yield the hosts that the account may see, the newest first."""
+        rows = self.transport.pages("hosts", {"name": name})
+        return (models.read(models.HostInfo, row) for row in rows)
+
+    def host(self, host_id: int) -> models.HostInfo:
+        """Return a host.  Raises NotFoundError."""
+        return models.read(models.HostInfo, self.transport.get(f"hosts/{host_id}"))
+
+    def limit_host(self, host_id: int, max_in_progress: int | None) -> models.HostInfo:
+        """Set the maximum number of results in progress of a host; None removes it.
+
+        With 0, the host gets no new results.  Raises NotFoundError.
+        """
+        fields = {"max_in_progress": max_in_progress}
+        return models.read(models.HostInfo, self.transport.patch(f"hosts/{host_id}", fields))
+
+    def queues(self, *, app: str | None = None) -> Iterator[models.QueueInfo]:
+        """Yield the queues with the numbers of their results, the newest first."""
+        rows = self.transport.pages("queues", {"app": app})
+        return (models.read(models.QueueInfo, row) for row in rows)
+
+    def queue(self, name: str) -> models.QueueInfo:
+        """Return a queue, without the numbers of its results.  Raises NotFoundError."""
+        return models.read(models.QueueInfo, self.transport.get(f"queues/{_queue_segment(name)}"))
+
+    def create_queue(self, name: str, **fields: Any) -> models.QueueInfo:
+        """Create a queue; `fields` are fields of the API, such as `max_in_progress`."""
+        row = self.transport.post("queues", {"name": name, **fields})
+        return models.read(models.QueueInfo, row)
+
+    def change_queue(self, name: str, **fields: Any) -> models.QueueInfo:
+        """Change the given fields of a queue.  Raises NotFoundError."""
+        row = self.transport.patch(f"queues/{_queue_segment(name)}", fields)
+        return models.read(models.QueueInfo, row)
+
+    def delete_queue(self, name: str) -> None:
+        """Delete a queue without workunits.  Raises NotFoundError."""
+        self.transport.delete(f"queues/{_queue_segment(name)}")
+
+    def balance(self) -> models.BalanceInfo:
+        """Return the maximum number of results in progress that several queues share."""
+        return models.read(models.BalanceInfo, self.transport.get("balance"))
+
+    def change_balance(self, **fields: Any) -> models.BalanceInfo:
+        """Change the given fields of the balance; `queues` are names of queues by group."""
+        return models.read(models.BalanceInfo, self.transport.patch("balance", fields))
+
+    # Task lists
+
+    def bundles(
+        self, *, batch: Batch | int | str | None = None, state: str | None = None
+    ) -> Iterator[models.BundleInfo]:
+        """Yield the task lists of a batch or of all batches of the account, the newest first."""
+        rows = self.transport.pages("bundles", {"batch": self._id_of(batch), "state": state})
+        return (models.read(models.BundleInfo, row) for row in rows)
+
+    def bundle(self, id_: int) -> models.BundleInfo:
+        """Return a task list with its workunits.  Raises NotFoundError."""
+        return models.read(models.BundleInfo, self.transport.get(f"bundles/{id_}"))
+
+    def create_bundle(
+        self, batch: Batch | int | str, workunits: Sequence[str]
+    ) -> models.BundleInfo:
+        """Make a task list of workunits of a batch, by name, that no host computes."""
+        body = {"batch": self._id_of(batch), "workunits": list(workunits)}
+        return models.read(models.BundleInfo, self.transport.post("bundles", body))
+
     # Batches, workunits and results
 
     def batches(
@@ -193,21 +264,89 @@ class Project:
         body = {"names": list(names)} | ({"reason": reason} if reason else {})
         return dict(self.transport.post("workunits/cancel", body) or {})
 
+    def search(self, what: str, expression: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of a list (`workunits`, `results`, ...) that match a JSON expression."""
+        return self.transport.pages(what, {"filter": expression})
+
+    def submit_from_query(
+        self,
+        app: str,
+        source: dict[str, Any],
+        workunit: dict[str, Any],
+        *,
+        batch: str | None = None,
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Submit a workunit for each document of `source`; return the JSON answer.
+
+        `source` has one of `workunits`, `results` and `hosts` with a filter, `csv` or `json_lines`
+        with a text.  In `workunit`, ``document.NAME`` stands for a field of the document.
+        """
+        body = {"app": app, "source": source, "workunit": workunit, "dry_run": dry_run}
+        if batch is not None:
+            body["batch"] = batch
+        return dict(self.transport.post("workunits/from-query", body) or {})
+
+    def hold(self, names: Sequence[str], code: int | None = None) -> dict[str, Any]:
+        """Hold the workunits with these names, with a negative code; return the JSON answer.
+
+        Held workunits are not sent until they are released.  The answer has the numbers of
+        workunits: `held`, `already`, `finished`, and `impossible` for those that wait for others.
+        """
+        body: dict[str, Any] = {"names": list(names)}
+        if code is not None:
+            body["hold_code"] = code
+        return dict(self.transport.post("workunits/hold", body) or {})
+
+    def release(self, names: Sequence[str]) -> dict[str, Any]:
+        """Release held workunits; return the JSON answer with the numbers of workunits."""
+        return dict(self.transport.post("workunits/release", {"names": list(names)}) or {})
+
     # Submission
 
     def map(
-        self, app: str, inputs: Iterable[Input], *, into: Path | str | None = None, **options: Any
+        self,
+        app: str,
+        inputs: Iterable[Input],
+        *,
+        into: Path | str | None = None,
+        after: Iterable[WorkunitFuture] | Batch | int | str | None = None,
+        **options: Any,
     ) -> Futures:
         """Submit a workunit for each input; return the futures of the workunits, in the same order.
 
         An input is a path or bytes (the input file), a str (the command line), a pair of a name
         and the content of the input file, or a dict of the API's fields.  `options` are arguments
         of `batch`.  The futures return outputs as bytes, or as paths if `into` is a folder for the
-        outputs.  `inputs` may be a generator, because inputs are not kept in memory.
+        outputs.  `inputs` may be a generator, because inputs are not kept in memory.  `after` is a
+        batch, as in `batch`, or futures of workunits: the new workunits wait until these are done,
+        and fail if one of them fails.
         """
+        if after is None or isinstance(after, Batch | int | str):
+            with self.batch(app=app, into=into, after=after, **options) as draft:
+                draft.submit_all(inputs)
+            return draft.futures
+        names = after.names if isinstance(after, Futures) else [future.name for future in after]
         with self.batch(app=app, into=into, **options) as draft:
-            draft.submit_all(inputs)
+            parents = draft.join(names)
+            for item in inputs:
+                draft.add_after(item, parents)
         return draft.futures
+
+    def graph(self, batch: Batch | int | str) -> list[Node]:
+        """Return the workunits of a batch with the ids of those for which they wait.
+
+        Raises UsageError for a batch with more workunits than the project's limit.
+        """
+        answer = self.transport.get(f"batches/{self._id_of(batch)}/graph")
+        if more := answer["left_out"]:
+            shown = len(answer["workunits"])
+            hint = "scientist list workunits BATCH lists all of them."
+            raise UsageError(f"The batch has {shown + more} workunits, too many to draw.", hint)
+        return [
+            Node(row["id"], row["name"], row["status"], tuple(row["after"]), row["group"])
+            for row in answer["workunits"]
+        ]
 
     def submit(self, app: str, inputs: Iterable[Input], **options: Any) -> Batch:
         """Submit a workunit for each input; return the batch.
@@ -226,6 +365,7 @@ class Project:
         quorum: int | None = None,
         deadline: timedelta | float | str | None = None,
         priority: int | None = None,
+        queue: str | None = None,
         command_line: str | None = None,
         outputs: str | Sequence[str | Mapping[str, Any]] | None = None,
         input_files: Mapping[str, bytes | str | Path] | Sequence[Mapping[str, Any]] = (),
@@ -236,6 +376,7 @@ class Project:
         expire_at: datetime | None = None,
         expires: timedelta | float | str | None = None,
         accelerate_tail: bool | None = None,
+        bundle_size: int | None = None,
         into: Path | str | None = None,
         key: str | None = None,
         total: int | None = None,
@@ -245,15 +386,18 @@ class Project:
         """Return a draft batch, which is submitted at the end of its `with` block.
 
         `quorum` is the number of results that must agree, and `deadline` the time for a result.
+        `queue` is the name of the queue that sends the work.
         `command_line`, `outputs`, `input_files` (uploaded once) and `numbers` (other fields of the
         API) are defaults of all workunits.  `meta` belongs to the batch.  `after` is a batch whose
         workunits must be done first.  With `after_any`, they may also have failed.  At `expire_at`,
-        or after `expires`, an unfinished batch is aborted.  `into` is a folder for the outputs.
+        or after `expires`, an unfinished batch is aborted.  With `bundle_size`, the workunits are
+        sent in task lists of at most that many.  `into` is a folder for the outputs.
         `total` is the number of workunits, or None if it is unknown.  `key` is an idempotency key,
         so a repeated submission with the same key and workunits creates the workunits once.
         """
         key = key or submission_key()
-        fields = {"quorum": quorum, "deadline": deadline, "command_line": command_line}
+        fields = {"quorum": quorum, "deadline": deadline, "queue": queue}
+        fields |= {"command_line": command_line}
         defaults = fields_of({**fields, **numbers})
         entries = outputs_of(outputs) if outputs else self._default_outputs(app)
         defaults |= {"outputs": entries} if entries else {}
@@ -261,7 +405,7 @@ class Project:
             defaults["input_files"] = shared
         attributes: dict[str, Any] = {"meta": dict(meta) if meta else None, "priority": priority}
         attributes |= {"after": self._id_of(after), "after_any": after_any, "expire_at": expire_at}
-        attributes |= {"accelerate_tail": accelerate_tail}
+        attributes |= {"accelerate_tail": accelerate_tail, "bundle_size": bundle_size}
         attributes |= {"expires_in_seconds": None if expires is None else seconds(expires)}
         full_name = name or batch_name(app, key)
         batch = {"name": full_name, **fields_of(attributes)}
@@ -287,6 +431,13 @@ class Project:
 def _segment(name: str) -> str:
     if not name or "/" in name or name in {".", ".."}:
         raise UsageError(f"{name!r} is not an app's name.", "scientist app list shows the names.")
+    return name
+
+
+def _queue_segment(name: str) -> str:
+    if not name or "/" in name or name in {".", ".."}:
+        hint = "scientist queue list shows the names."
+        raise UsageError(f"{name!r} is not a queue's name.", hint)
     return name
 
 

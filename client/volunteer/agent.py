@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from volunteer import events, mailbox, slot
+from volunteer import events, mailbox, slot, workers
 from volunteer.channels import ProgramReport
 from volunteer.compose import compose_request
 from volunteer.config import Rules
@@ -18,11 +18,13 @@ from volunteer.errands import Errands, chance, failure
 from volunteer.files import FileDownload
 from volunteer.host import folder_size, on_batteries, with_disk
 from volunteer.journal import Journal, load_state
+from volunteer.pool import PoolLink, PoolWatcher, UsageReporter
 from volunteer.preferences import preferences_for, preferences_in_force
-from volunteer.records import HeldResult, Phase, State
+from volunteer.records import HeldResult, Phase, Progress, Project, State
 from volunteer.runner import EndedProcess, Key, Runner, kill_orphan, kill_strays
 from volunteer.sandbox import Confinement, Sandbox
 from volunteer.state import advance
+from volunteer.talk import usage_message, usage_values
 from volunteer.transport import HttpTransport
 from volunteer.uploads import FileUpload
 from volunteer.wire.messages import SchedulerRequest
@@ -52,6 +54,7 @@ class Tools:
     transport: HttpTransport
     display: Lines
     sandbox: Sandbox | None = None
+    worker: str = ""
 
 
 class Agent:
@@ -70,10 +73,27 @@ class Agent:
         self.journal = Journal(tools.home.path)
         self.runner = Runner(tools.sandbox or Sandbox(Confinement.OFF))
         self.event_queue: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
+        self.worker = tools.worker or tools.host.domain_name
+        self.pools: dict[str, PoolLink] = {}
+        self._watchers: list[PoolWatcher] = []
+        self._reporters: dict[str, UsageReporter] = {}
         self._measure_at = 0.0
+        self._usage_at = 0.0
         self._on_batteries = False
         self._applied_requests: list[Path] = []
         self._falsified = bool(state.falsified)
+
+    def join_pool(self, token: str) -> None:
+        """Use the pools of the attached projects.
+
+        The agent claims work and reports usage there, and waits for cancellations.
+        """
+        for url in self.state.projects:
+            self.pools[url] = link = PoolLink(url, token, self.transport)
+            self._reporters[url] = UsageReporter(link)
+            watcher = PoolWatcher(link, self.event_queue.put, self.display, self.now)
+            watcher.start()
+            self._watchers.append(watcher)
 
     def begin(self) -> None:
         """Clean up after an earlier run, and schedule a contact with every project.
@@ -149,6 +169,8 @@ class Agent:
 
         The next run resumes the programs.
         """
+        for watcher in self._watchers:
+            watcher.stop()
         for url, result in self.runner.stop_all():
             if trickle := self._trickle(url, result):
                 self.state, _ = advance(self.state, trickle, self.rules)
@@ -182,6 +204,7 @@ class Agent:
                 ended.key, ProgramReport(has_trickle=True, has_upload=True)
             )
             yield self._exited(ended)
+        yield from self._usage_events()
         for path, request in mailbox.waiting(self.home.path):
             self._applied_requests.append(path)
             yield request.event(self.now())
@@ -217,6 +240,36 @@ class Agent:
             if outputs:
                 yield events.UploadRequested(self.now(), project=url, result=name, outputs=outputs)
 
+    def _usage_events(self) -> Iterator[Event]:
+        """Yield a message on each running program, every `usage_seconds`.
+
+        A result with an unacknowledged message gets no other, so that messages do not pile up. A
+        pool gets reports instead, which need no contact with the scheduler.
+        """
+        now = self.now()
+        if not self.rules.usage_seconds or now < self._usage_at:
+            return
+        self._usage_at = now + self.rules.usage_seconds
+        reports: dict[str, dict[str, dict[str, float]]] = {}
+        for (url, name), (memory, cpu_time) in self.runner.usage().items():
+            project = self.state.projects.get(url)
+            if project is None or name not in project.results:
+                continue
+            values = usage_values(
+                self.state.progress.get((url, name), Progress()),
+                held_result=project.results[name],
+                now=now,
+                cpu_time=cpu_time,
+                memory_bytes=memory,
+            )
+            if url in self.pools:
+                reports.setdefault(url, {})[name] = values
+            elif all(trickle.result_name != name for trickle in project.trickles_up):
+                text = usage_message(values)
+                yield events.TrickleWritten(now, project=url, result=name, text=text)
+        for url, by_name in reports.items():
+            self._reporters[url].report(by_name)
+
     def _trickle(self, url: str, name: str) -> Event | None:
         """Delete the trickle in the slot of a result, and return the event of the trickle.
 
@@ -246,6 +299,7 @@ class Agent:
         if project is None or held_result is None:
             return events.ProcessExited(self.now(), project=url, result=name)
         slot_folder = self.home.slot(held_result.slot)
+        self._keep_texts(project, held_result, slot_folder)
         outputs = slot.take_outputs(self.home, project, held_result)
         falsified = ""
         # `state.falsified` may not yet contain the result of a program that has just ended.
@@ -271,6 +325,24 @@ class Agent:
             is_unfinished=ended.uses_library and slot.finish_code(slot_folder) is None,
         )
 
+    def _keep_texts(self, project: Project, held_result: HeldResult, slot_folder: Path) -> None:
+        """Copy the program's stdout and stderr to the files that the options name."""
+        kept = {"stdout.txt": self.rules.stdout_name, slot.STDERR_FILE: self.rules.stderr_name}
+        for source, template in kept.items():
+            if not template:
+                continue
+            name = workers.file_name(
+                template,
+                worker=self.worker,
+                task=held_result.offer.wu_name,
+                result=held_result.name,
+                program=project.workunit_of(held_result).app_name,
+            )
+            try:
+                slot.keep_text(slot_folder, source, self.home.path / name)
+            except OSError as error:
+                self.display.print_line(f"{held_result.name}: {name}: {error}", self.now())
+
     def _execute(self, command: Command) -> None:
         match command:
             case events.Print(text):
@@ -278,8 +350,8 @@ class Agent:
             case events.Run():
                 for event in self._start(command):
                     self.event_queue.put(event)
-            case events.Kill(project, result):
-                self.runner.stop((project, result), request="<abort/>")
+            case events.Kill(project, result, grace_seconds):
+                self.runner.stop((project, result), "<abort/>", grace_seconds)
             case events.Suspend(project, result):
                 self.runner.suspend((project, result))
             case events.Resume(project, result):
@@ -341,6 +413,8 @@ class Agent:
                 )
                 bodies = [encode_trickle_request(request, trickle) for trickle in trickles]
                 return partial(errands.replicate, command, bodies)
+            case events.ClaimWork(url, cpus, memory_bytes):
+                return partial(errands.claim, self.pools[url], cpus, memory_bytes)
             case events.Fetch(url, name, signed):
                 project = self.state.projects[url]
                 key = project.code_sign_key if signed else None

@@ -15,17 +15,18 @@ import stat
 import sys
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from volunteer import __version__, mailbox
+from volunteer import __version__, mailbox, workers
 from volunteer.agent import Agent, Tools, apply_user_requests
 from volunteer.attach import Credentials, NoProjectError, RefusedError, look_up_project
 from volunteer.config import DAY, Rules
 from volunteer.display import for_terminal
 from volunteer.guardian import Guardian
-from volunteer.host import platforms, read_host
+from volunteer.host import platforms, read_host, total_memory
 from volunteer.journal import DamagedJournalError, load_state
 from volunteer.mailbox import FolderInUseError, UserRequest
 from volunteer.sandbox import Confinement, NoSandboxError, Sandbox
@@ -61,6 +62,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     DamagedJournalError: FAILED,
     OSError: FAILED,
     UsageError: WRONG_USAGE,
+    workers.BadWorkerError: WRONG_USAGE,
     NoSandboxError: WRONG_USAGE,
     NoProjectError: UNREACHABLE,
     RefusedError: REFUSED,
@@ -165,7 +167,20 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds of work to keep, per slot (default 8640)",
     )
-    add("--poll", type=_seconds, metavar="S", help="minimum seconds between contacts (default 5)")
+    add(
+        "--poll",
+        "--sleep-interval",
+        type=_seconds,
+        metavar="S",
+        help="minimum seconds between contacts (default 5)",
+    )
+    add(
+        "--usage-interval",
+        type=_seconds,
+        default=0.0,
+        metavar="S",
+        help="send the progress and usage of running programs every S seconds (default 0, never)",
+    )
     add(
         "--backoff-scale",
         type=_seconds,
@@ -178,6 +193,10 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         default=True,
         help="report results within seconds, not within an hour (default)",
     )
+    queues_help = "accept work of these queues alone, such as lab,nightly (default all work)"
+    add("--active-queues", type=_names, default=(), metavar="NAMES", help=queues_help)
+    queues_help = "accept no work of these queues; without effect beside --active-queues"
+    add("--ignore-queues", type=_names, default=(), metavar="NAMES", help=queues_help)
     add(
         "--ignore-preferences",
         action="store_true",
@@ -198,7 +217,35 @@ def _describe_run(command: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="additional folder that confined programs may read (can be repeated)",
     )
+    _describe_worker(command)
     command.set_defaults(command=run_client)
+
+
+def _describe_worker(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    text = "run as a worker with this name, in the folder workers/N of this client"
+    add("--name", metavar="N", help=text)
+    add(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="file with a section [worker] that sets options which are not given",
+    )
+    add(
+        "--pool-token-file",
+        type=Path,
+        metavar="FILE",
+        help="file with the token of this host in the project's trusted pool "
+        "(default: pool_token in the folder, if it exists)",
+    )
+    text = "in a pool, choose work from the list and claim it by its id (default: the server does)"
+    add("--claim", action="store_true", help=text)
+    for when, default in (("success", 0.1), ("failure", 0.5), ("no-process-claimed", 2.0)):
+        text = f"in a pool, seconds until the next request for work (default {default})"
+        add(f"--sleep-after-{when}", type=_seconds, metavar="S", help=text)
+    for stream in ("stdout", "stderr"):
+        text = f"file for each program's {stream}, as results/$worker-$taskId-$round.out"
+        add(f"--{stream}-name", metavar="NAME", help=text)
 
 
 def _positive_int(text: str) -> int:
@@ -206,6 +253,13 @@ def _positive_int(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is less than 1")
     return value
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} has no name of a queue; write lab,nightly")
+    return names
 
 
 def _seconds(text: str) -> float:
@@ -377,9 +431,13 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
     """
     return Rules(
         slots=options.slots or os.cpu_count() or 1,
+        memory_bytes=total_memory(),
+        usage_seconds=options.usage_interval,
         has_own_slots=options.slots is not None,
         has_own_buffer=options.buffer is not None,
         ignores_preferences=options.ignore_preferences,
+        active_queues=options.active_queues,
+        ignored_queues=options.ignore_queues,
         buffer_seconds=0.1 * DAY if options.buffer is None else options.buffer,
         backoff_scale=1.0 if options.backoff_scale is None else options.backoff_scale,
         poll_seconds=5.0 if options.poll is None else options.poll,
@@ -387,31 +445,110 @@ def rules_from(options: argparse.Namespace, folder: Path) -> Rules:
         once=options.once,
         allow_multiple_clients=folder != _default_folder(),
         falsify=os.environ.get("VOLUNTEER_FALSIFY") == "1",
+        **_worker_rules(options),
     )
 
 
-def run_client(options: argparse.Namespace, home: Home) -> int:
-    """Run `volunteer run` and return its exit code."""
-    mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
-    sandbox = _sandbox(options)
-    stopping = threading.Event()
+def _worker_rules(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the rules that the options of workers set; others keep their defaults."""
+    names = ("success", "failure", "no_process_claimed")
+    sleeps = {f"sleep_after_{name}": getattr(options, f"sleep_after_{name}") for name in names}
+    templates = {
+        name: workers.checked_template(text)
+        for name in ("stdout_name", "stderr_name")
+        if (text := getattr(options, name)) is not None
+    }
+    return {name: value for name, value in sleeps.items() if value is not None} | templates
+
+
+def _apply_settings(options: argparse.Namespace) -> None:
+    """Set the options that are not given from the file of `--config`."""
+    if options.config is None:
+        return
+    readers: dict[str, Callable[[str], object]] = {
+        "slots": _positive_int,
+        "claim": lambda text: text.lower() in {"1", "yes", "true", "on"},
+        "pool_token_file": Path,
+    }
+    for name, text in workers.read_settings(options.config).items():
+        if getattr(options, name) not in {None, False}:
+            continue
+        read = readers.get(name, _seconds if name.startswith("sleep_") else str)
+        try:
+            setattr(options, name, read(text))
+        except (ValueError, argparse.ArgumentTypeError) as error:
+            raise UsageError(
+                f"{options.config}: {name} is {text!r:.60}.\nHint: {error}."
+            ) from error
+
+
+def _pool_rules(rules: Rules, options: argparse.Namespace, token: str) -> Rules:
+    """Return the rules in a pool, if there is a token: short delays and no work in store."""
+    if not token:
+        return rules
+    return replace(
+        rules,
+        pool=True,
+        claims=options.claim,
+        report_wait=rules.sleep_after_success,
+        buffer_seconds=rules.buffer_seconds if rules.has_own_buffer else 0.0,
+        has_own_buffer=True,
+    )
+
+
+def _pool_token(options: argparse.Namespace, home: Home) -> str:
+    """Return the token of this host in the pool, or an empty string outside of a pool."""
+    if options.pool_token_file is not None:
+        return _first_line(str(options.pool_token_file))
+    path = home.path / "pool_token"
+    token = _first_line(str(path)) if path.exists() else ""
+    if options.claim and not token:
+        raise UsageError(
+            "--claim needs a token of the pool.\n"
+            "Hint: ask the operator for `manage.py pool enroll HOST`, and use --pool-token-file."
+        )
+    return token
+
+
+def _stop_at_signals(stopping: threading.Event) -> None:
+    """Set the event at SIGTERM and SIGINT; a second signal ends the client at once."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         if stopping.is_set():
             raise KeyboardInterrupt
         stopping.set()
 
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+
+
+def run_client(options: argparse.Namespace, home: Home) -> int:
+    """Run `volunteer run` and return its exit code."""
+    _apply_settings(options)
+    if options.name:
+        home = Home(workers.prepare_folder(home.path, options.name))
+    token = _pool_token(options, home)
+    mode = Mode.ONCE if options.once else Mode.UNTIL_IDLE if options.until_idle else Mode.FOREVER
+    sandbox = _sandbox(options)
+    stopping = threading.Event()
     with mailbox.locked(home.path, timeout_seconds=1.0):
         state = load_state(home.path)
         if not state.projects and not mailbox.waiting(home.path):
             raise NotAttachedError(_NO_PROJECT)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, stop)
-        rules = rules_from(options, home.path)
+        _stop_at_signals(stopping)
+        if token and len(state.projects) != 1:
+            raise UsageError(
+                "The token of a pool is for one project, but this client has "
+                f"{len(state.projects)}.\nHint: use a folder of its own with --dir DIR."
+            )
+        rules = _pool_rules(rules_from(options, home.path), options, token)
         host = read_host(home.path, rules.slots, time.time())
+        host = replace(host, domain_name=options.name or host.domain_name)
         transport = HttpTransport(host.platform)
         tools = Tools(home, host, rules, transport, for_terminal(rules), sandbox)
         agent = Agent(tools, state)
+        if token:
+            agent.join_pool(token)
         # Start the next turn as soon as a program ends, not after the pause.
         signal.signal(signal.SIGCHLD, lambda _number, _frame: agent.wake())
         guardian = Guardian(home.path)

@@ -17,10 +17,27 @@ class Rules:
     slots: int = 1
     #: The amount of work to keep in store, in seconds per slot.
     buffer_seconds: float = 0.1 * DAY
+    #: The sum of the memory limits of results that run at the same time, in bytes. 0: no limit.
+    memory_bytes: float = 0.0
+    #: Seconds between two messages on the progress and usage of running programs. 0 sends none.
+    usage_seconds: float = 0.0
     #: Factor of every waiting time after failures and replies without work. Demonstrations and
     #: tests set it below 1.
     backoff_scale: float = 1.0
-    #: Minimum time between two contacts with a project. A longer request_delay has precedence.
+    #: Run as a worker of a trusted pool: the three sleeps replace the delays of projects.
+    pool: bool = False
+    #: In a pool, browse the available results and claim one by its id.
+    claims: bool = False
+    #: Seconds until the next request for work in a pool: after a success, after a failure, and
+    #: when there was nothing to claim.
+    sleep_after_success: float = 0.1
+    sleep_after_failure: float = 0.5
+    sleep_after_no_process_claimed: float = 2.0
+    #: Templates of the names of files that get the stdout and stderr of programs (`workers`).
+    stdout_name: str = ""
+    stderr_name: str = ""
+    #: Minimum time between two contacts with a project: the duration of a round. A longer
+    #: request_delay has precedence.
     poll_seconds: float = 5.0
     #: Report a finished result within seconds instead of within an hour.
     report_immediately: bool = True
@@ -31,6 +48,10 @@ class Rules:
     #: Whether the options set the slots or the buffer, which then override the preferences.
     has_own_slots: bool = False
     has_own_buffer: bool = False
+    #: Names of the only queues of which work is accepted; empty means all work.
+    active_queues: tuple[str, ...] = ()
+    #: Names of queues of which no work is accepted; no effect beside `active_queues`.
+    ignored_queues: tuple[str, ...] = ()
     #: Ignore the computing preferences that projects send.
     ignores_preferences: bool = False
     #: Change one byte of the first output, to show that validation detects it.
@@ -49,6 +70,16 @@ class Rules:
     #: A lower time limit is an error of the project, and is raised to twelve hours as in BOINC.
     min_time_limit: float = 120.0
     raised_time_limit: float = 12 * HOUR
+
+    def contact_delay(self, request_delay: float) -> float:
+        """Return the seconds until the next contact after a reply.
+
+        `request_delay` is the delay that the project requests; in a pool it has no effect.
+
+        >>> Rules().contact_delay(7.0), Rules(pool=True).contact_delay(7.0)
+        (7.0, 0.1)
+        """
+        return self.sleep_after_success if self.pool else max(request_delay, self.poll_seconds)
 
     def rpc_backoff(self, failures: int, chance: float) -> float:
         """Return the seconds to wait after `failures` consecutive failed contacts (PROTOCOL 2.7).

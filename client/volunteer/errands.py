@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from volunteer import events, files, uploads
 from volunteer.attach import NoProjectError, read_master_page
+from volunteer.pool import PoolError, PoolLink
 from volunteer.transport import Body, HttpTransport, TransferError, UnreachableError
 from volunteer.wire.replies import decode_reply
 from volunteer.wire.xml import BadXmlError
@@ -51,6 +52,15 @@ class Errands:
                 continue
             return events.ReplyReceived(self.now(), chance(), project=command.project, reply=reply)
         return events.RequestFailed(self.now(), chance(), project=command.project, reason=reason)
+
+    def claim(self, link: PoolLink, cpus: float, memory_bytes: float) -> Event:
+        """Claim a result from the pool; the event has the error if the pool refused."""
+        count, reason = 0, ""
+        try:
+            count = link.claim(cpus=cpus, memory_bytes=memory_bytes)
+        except (PoolError, UnreachableError) as error:
+            reason = str(error)
+        return events.WorkClaimed(self.now(), project=link.project, count=count, reason=reason)
 
     def replicate(self, command: events.Replicate, bodies: Sequence[bytes]) -> Event:
         """Send copies of trickles to an address, and ignore the content of the replies.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from volunteer.wire.messages import TERMINATION_SECONDS
+
 if TYPE_CHECKING:
     from volunteer.records import TrickleDown, TrickleUp
     from volunteer.wire.messages import Reply
@@ -104,6 +106,21 @@ class ReplyReceived(ProjectEvent):
     """A scheduler sent a reply."""
 
     reply: Reply
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortsReceived(ProjectEvent):
+    """The pool cancelled results of this client."""
+
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkClaimed(ProjectEvent):
+    """Results were claimed from the pool. `reason` is the error if none could be claimed."""
+
+    count: int = 0
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,6 +319,14 @@ class Ask(ProjectCommand):
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimWork(ProjectCommand):
+    """Claim a result from the pool that needs at most this many processors and bytes of memory."""
+
+    cpus: float
+    memory_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
 class Replicate(ProjectCommand):
     """Send copies of trickles to `url`, an entry of `trickle_up_urls`, without retries."""
 
@@ -325,8 +350,14 @@ class Run(ResultCommand):
     fresh: bool
 
 
+@dataclass(frozen=True, slots=True)
 class Kill(ResultCommand):
-    """Abort the program of a result."""
+    """Abort the program of a result.
+
+    If the program still runs `grace_seconds` after SIGTERM, it gets SIGKILL.
+    """
+
+    grace_seconds: float = TERMINATION_SECONDS
 
 
 class Suspend(ResultCommand):

@@ -69,7 +69,7 @@ def read_host(folder: Path, slots: int, now: float) -> HostFacts:
         fpops=speed["fpops"],
         iops=speed["iops"],
         benchmarked_at=speed["measured_at"],
-        memory=_meminfo("MemTotal"),
+        memory=total_memory(),
         cache=_leading_number(cpu.get("cache size", "")) * 1024,
         swap=_meminfo("SwapTotal"),
         disk_total=float(total),
@@ -127,6 +127,11 @@ def _model(cpu: dict[str, str]) -> str:
     ]
     model = cpu.get("model name") or platform.processor() or platform.machine()
     return f"{model} [{' '.join(details)}]" if details else model
+
+
+def total_memory() -> float:
+    """Return the memory of this computer in bytes; 0 if it is unknown."""
+    return _meminfo("MemTotal")
 
 
 def _meminfo(name: str) -> float:

@@ -220,13 +220,22 @@ def _names_in_use(project: Project, *, without: str = "") -> list[str]:
 
 
 def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, list[Command]]:
-    """Abort the results that the project no longer needs (PROTOCOL 6.3)."""
+    return abort_results(project, reply.aborts, reply.aborts_if_not_started, now)
+
+
+def abort_results(
+    project: Project, aborts: tuple[str, ...], aborts_if_not_started: tuple[str, ...], now: float
+) -> tuple[Project, list[Command]]:
+    """Abort the results that the project no longer needs (PROTOCOL 6.3).
+
+    A result whose program has ended is reported as usual.
+    """
     commands: list[Command] = []
-    for name in reply.aborts + reply.aborts_if_not_started:
+    for name in aborts + aborts_if_not_started:
         held_result = project.results.get(name)
         if held_result is None:
             continue
-        is_aborted = name in reply.aborts
+        is_aborted = name in aborts
         if held_result.phase in _NOT_STARTED and (is_aborted or held_result.starts == 0):
             verdict = Verdict(ClientState.ABORTED, ABORTED_BY_PROJECT)
             project = project.with_result(held_result.as_reportable(verdict, now))
@@ -234,7 +243,8 @@ def _take_aborts(project: Project, reply: Reply, now: float) -> tuple[Project, l
             message = "aborted by project - no longer usable"
             verdict = Verdict(ClientState.ABORTED, ABORTED_BY_PROJECT, message)
             project = project.with_result(replace(held_result, verdict=verdict))
-            commands.append(Kill(project.url, name))
+            grace = project.workunit_of(held_result).max_termination_time
+            commands.append(Kill(project.url, name, grace))
         else:
             continue
         commands.append(Print(f"{name} aborted: the project no longer needs it"))

@@ -10,6 +10,7 @@ from volunteer.config import DAY, Rules
 from volunteer.dispatch import Step
 from volunteer.events import (
     Ask,
+    ClaimWork,
     Command,
     Event,
     Fetch,
@@ -79,7 +80,8 @@ def after_error(project: Project, event: Event, rules: Rules) -> Project:
     Reports are not delayed.
     """
     errors = project.errors + 1
-    retry_at = event.now + rules.rpc_backoff(errors, event.chance)
+    wait = rules.sleep_after_failure if rules.pool else rules.rpc_backoff(errors, event.chance)
+    retry_at = event.now + wait
     return replace(project, errors=errors, work_retry_at=max(project.work_retry_at, retry_at))
 
 
@@ -176,7 +178,13 @@ def _run(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
         work = f"run {project.url} {held_result.name}"
         if work in state.busy or held_result.postponed_until > tick.now:
             continue
-        if not has_free_processors(state, project, held_result, rules):
+        if waits_for_list(project, held_result):
+            continue
+        # Later results of the project wait too, or small results could delay a large one for ever.
+        if not (
+            has_free_processors(state, project, held_result, rules)
+            and has_free_memory(state, project, held_result, rules)
+        ):
             break
         slot = held_result.slot if held_result.slot >= 0 else _free_slot(state)
         project = project.with_result(replace(held_result, slot=slot))
@@ -211,7 +219,33 @@ def has_free_processors(
     If no processor is in use, a result may use more processors than the rules allow.
     """
     taken = processors_taken(state)
-    return not taken or taken + project.version_of(held_result).avg_ncpus <= rules.slots
+    return not taken or taken + project.processors_of(held_result) <= rules.slots
+
+
+def has_free_memory(state: State, project: Project, held_result: HeldResult, rules: Rules) -> bool:
+    """Return whether the memory that a result may use is free.
+
+    If no result runs, a result may use more memory than the rules allow, so that a computer with
+    little memory computes one result at a time. Suspended results are counted otherwise, because
+    they stay in memory.
+    """
+    if not rules.memory_bytes or not processors_taken(state):
+        return True
+    taken = sum(
+        other.workunit_of(running).rsc_memory_bound
+        for other, running in state.all_results()
+        if running.phase == Phase.RUNNING or f"run {other.url} {running.name}" in state.busy
+    )
+    return taken + project.workunit_of(held_result).rsc_memory_bound <= rules.memory_bytes
+
+
+def waits_for_list(project: Project, held_result: HeldResult) -> bool:
+    """Return whether an earlier result of the same task list is not finished on this computer."""
+    bundle, place = held_result.offer.bundle, held_result.offer.bundle_place
+    return bundle > 0 and any(
+        other.offer.bundle == bundle and other.offer.bundle_place < place
+        for other in project.in_phase(*_UNFINISHED)
+    )
 
 
 def processors_taken(state: State) -> float:
@@ -220,7 +254,7 @@ def processors_taken(state: State) -> float:
     Suspended results are not counted.
     """
     return sum(
-        project.version_of(held_result).avg_ncpus
+        project.processors_of(held_result)
         for project, held_result in state.all_results()
         if (held_result.phase == Phase.RUNNING and not held_result.is_suspended)
         or f"run {project.url} {held_result.name}" in state.busy
@@ -275,7 +309,7 @@ def _contact(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
     """Contact the scheduler if there is a reason and the project allows it now."""
     now = tick.now
     work = f"ask {project.url}"
-    if work in state.busy:
+    if {work, f"claim {project.url}"} & state.busy:
         return state, []
     seconds, instances = work_wanted(state, project, rules, now)
     if not _has_reason(state, project, rules, now, seconds=seconds):
@@ -377,26 +411,59 @@ def work_wanted(state: State, project: Project, rules: Rules, now: float) -> tup
 
     Both are 0 if no work must be requested.
     """
-    if (
+    if rules.claims:
+        # The reply to a request for any work contains the claimed results.
+        return (1.0, 0.0) if project.claimed and now >= project.work_retry_at else (0.0, 0.0)
+    if not _may_ask(state, project, rules, now):
+        return 0.0, 0.0
+    queued, idle = _queue(state, rules, now)
+    target = rules.slots * rules.buffer_seconds
+    if idle == 0 and queued > target / 2:
+        return 0.0, 0.0
+    return max(target - queued, 1.0), idle
+
+
+def _may_ask(state: State, project: Project, rules: Rules, now: float) -> bool:
+    return not (
         project.is_suspended
         or project.ended
         or project.has_no_cpu_apps
         or now < project.work_retry_at
         or (rules.once and project.url in state.contacted)
         or any(file.is_stalled(now) for file in project.files.values())
-    ):
-        return 0.0, 0.0
+    )
+
+
+def _queue(state: State, rules: Rules, now: float) -> tuple[float, float]:
+    """Return the processor seconds of unfinished results, and the number of idle processors."""
     queued, processors = 0.0, 0.0
     for other in state.projects.values():
         for held_result in other.in_phase(*_UNFINISHED):
-            version = other.version_of(held_result)
-            processors += version.avg_ncpus
-            queued += _remaining(other, held_result, now) * version.avg_ncpus
-    idle = max(0.0, rules.slots - processors)
-    target = rules.slots * rules.buffer_seconds
-    if idle == 0 and queued > target / 2:
-        return 0.0, 0.0
-    return max(target - queued, 1.0), idle
+            used = other.processors_of(held_result)
+            # A task list uses the processors of one result.
+            if not waits_for_list(other, held_result):
+                processors += used
+            queued += _remaining(other, held_result, now) * used
+    return queued, max(0.0, rules.slots - processors)
+
+
+def _claim(state: State, project: Project, tick: Tick, rules: Rules) -> Step:
+    """Claim a result from the pool while a processor is idle."""
+    work = f"claim {project.url}"
+    if (
+        not rules.claims
+        or not project.hostid
+        or project.claimed
+        or state.paused
+        # The server answers one request of a host at a time.
+        or {work, f"ask {project.url}"} & state.busy
+        or not _may_ask(state, project, rules, tick.now)
+    ):
+        return state, []
+    _queued, idle = _queue(state, rules, tick.now)
+    if idle <= 0:
+        return state, []
+    return state.starting(work), [ClaimWork(project.url, idle, rules.memory_bytes)]
 
 
 def busy_seconds(state: State, rules: Rules, now: float) -> float:
@@ -408,7 +475,7 @@ def busy_seconds(state: State, rules: Rules, now: float) -> float:
     busy = [0.0] * rules.slots
     for project in state.projects.values():
         for held_result in project.in_phase(*_UNFINISHED):
-            processors = min(project.version_of(held_result).avg_ncpus, len(busy))
+            processors = min(project.processors_of(held_result), len(busy))
             slots = max(1, math.ceil(processors))
             for slot in sorted(range(len(busy)), key=busy.__getitem__)[:slots]:
                 busy[slot] += _remaining(project, held_result, now) * processors / slots
@@ -421,4 +488,13 @@ def _remaining(project: Project, held_result: HeldResult, now: float) -> float:
     return max(estimate / flops - held_result.elapsed_at(now), 1.0)
 
 
-_PLANNERS: tuple[Planner, ...] = (_settle, _fetch, _suspend, _run, _limit, _upload, _contact)
+_PLANNERS: tuple[Planner, ...] = (
+    _settle,
+    _fetch,
+    _suspend,
+    _run,
+    _limit,
+    _upload,
+    _claim,
+    _contact,
+)

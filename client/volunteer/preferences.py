@@ -83,13 +83,14 @@ def preferences_in_force(state: State, rules: Rules) -> GlobalPreferences:
 
 
 def working_rules(rules: Rules, state: State) -> Rules:
-    """Return the rules with the processors and the buffer that the preferences in force allow."""
+    """Return the rules with the processors, memory and buffer that the preferences allow."""
     if not state.received_preferences.source or rules.ignores_preferences:
         return rules
     preferences = preferences_in_force(state, rules)
     days = preferences.work_buf_min_days + preferences.work_buf_additional_days
     slots = max(1, int(rules.slots * preferences.max_ncpus_pct / 100))
-    return replace(rules, slots=slots, buffer_seconds=days * DAY)
+    memory = rules.memory_bytes * preferences.ram_max_used_idle_pct / 100
+    return replace(rules, slots=slots, buffer_seconds=days * DAY, memory_bytes=memory)
 
 
 def pause_reason(state: State, tick: Tick, rules: Rules) -> str:

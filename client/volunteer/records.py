@@ -66,11 +66,16 @@ class ClientState:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The outcome of a result in the report to the project."""
+    """The outcome of a result in the report to the project.
+
+    `terminated_status` is the exit status of a program that the project aborted, if the program
+    ended after SIGTERM and before SIGKILL.
+    """
 
     client_state: int
     exit_status: int
     message: str = ""
+    terminated_status: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +193,8 @@ class Project:
     errors: int = 0
     work_retry_at: float = 0.0
     asked_seconds: float = 0.0
+    #: The number of results that were claimed from the pool and not received yet.
+    claimed: int = 0
     update_wanted: bool = True
     has_no_cpu_apps: bool = False
     ended: bool = False
@@ -217,6 +224,14 @@ class Project:
     def version_of(self, held_result: HeldResult) -> AppVersion:
         """Return the app version that computes a result."""
         return self.app_versions[version_named(self.workunit_of(held_result), held_result.offer)]
+
+    def processors_of(self, held_result: HeldResult) -> float:
+        """Return the number of processors that a result uses.
+
+        The number of its workunit has precedence over the number of its app version.
+        """
+        requested = self.workunit_of(held_result).avg_ncpus
+        return requested or self.version_of(held_result).avg_ncpus
 
     def inputs_of(self, held_result: HeldResult) -> tuple[FileRef, ...]:
         """Return references to the files that must be present before a result can run."""

@@ -14,11 +14,13 @@ from pathlib import Path
 from volunteer import safe_files
 from volunteer.channels import Link, ProgramReport
 from volunteer.sandbox import Program, Sandbox, read_child_pid, signal_of
+from volunteer.wire.messages import TERMINATION_SECONDS
 
-# A program that ignores SIGTERM for this time is killed.
-GRACE_SECONDS = 10.0
 _KEPT_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "SYSTEMROOT")
-_START_TIME_FIELD = 19
+# Indexes of fields of /proc/PID/stat, counted from the field after the name.
+_GROUP_FIELD, _START_TIME_FIELD, _RSS_FIELD = 2, 19, 21
+# User and system time of a process, then those of its children that have ended, in clock ticks.
+_CPU_TIME_FIELDS = slice(11, 15)
 
 Key = tuple[str, str]
 
@@ -129,16 +131,18 @@ class Runner:
                 preexec_fn=self._sandbox.prepare_process(confined),  # noqa: PLW1509
             )
 
-    def stop(self, key: Key, request: str = "<quit/>") -> None:
+    def stop(
+        self, key: Key, request: str = "<quit/>", grace_seconds: float = TERMINATION_SECONDS
+    ) -> None:
         """Request that a program ends.
 
-        A program with BOINC's library gets `request`, and other programs get SIGTERM. `collect`
-        kills a program that still runs after the grace period.
+        A program with BOINC's library gets `request`, and the process group of other programs gets
+        SIGTERM. `collect` kills a program that still runs after the grace period.
         """
         running = self._running.get(key)
         if running is None or running.kill_at is not None:
             return
-        running.kill_at = time.monotonic() + GRACE_SECONDS
+        running.kill_at = time.monotonic() + grace_seconds
         uses_library = running.link.uses_library
         self.resume(key)
         if uses_library:
@@ -216,6 +220,18 @@ class Runner:
             )
         return ended
 
+    def usage(self) -> dict[Key, tuple[int, float]]:
+        """Return the memory in bytes and the CPU seconds of each running program (`group_usage`).
+
+        A program is missing if its usage cannot be read.
+        """
+        groups = group_usage()
+        return {
+            key: groups[running.pid]
+            for key, running in self._running.items()
+            if running.pid in groups
+        }
+
     def slots(self) -> dict[Key, Path]:
         """Return the slot folder of each running process."""
         return {key: running.slot for key, running in self._running.items()}
@@ -242,6 +258,24 @@ def start_time(pid: int) -> int:
         return int(text.rpartition(")")[2].split()[_START_TIME_FIELD])
     except (OSError, ValueError, IndexError):
         return 0
+
+
+def group_usage() -> dict[int, tuple[int, float]]:
+    """Return the resident memory in bytes and the CPU seconds of each process group, by its id.
+
+    The CPU time includes that of ended children. The dict is empty without /proc.
+    """
+    page_size, ticks = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_CLK_TCK")
+    groups: dict[int, tuple[int, float]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        # A process may end meanwhile.
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            memory, cpu_time = groups.get(group := int(fields[_GROUP_FIELD]), (0, 0.0))
+            memory += int(fields[_RSS_FIELD]) * page_size
+            cpu_time += sum(map(int, fields[_CPU_TIME_FIELDS])) / ticks
+            groups[group] = memory, cpu_time
+    return groups
 
 
 def kill_orphan(pid: int, pid_started: int) -> None:

@@ -17,6 +17,7 @@ from volunteer.verdicts import (
     can_be_sent,
     judge_exit,
     ready_to_send,
+    with_terminated_status,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +40,12 @@ def _(event: events.ProcessStarted, state: State, _rules: Rules) -> Step:
     )
     again = " again" if held_result.starts else ""
     state = state.with_project(project.with_result(running))
-    return state, [Print(f"{event.result} running{again}")]
+    commands: list[Command] = [Print(f"{event.result} running{again}")]
+    if held_result.verdict is not None:
+        # The project aborted the result while its program was being started.
+        grace = project.workunit_of(held_result).max_termination_time
+        commands.append(Kill(event.project, event.result, grace))
+    return state, commands
 
 
 @apply.register(events.ProcessNotStarted)
@@ -83,6 +89,8 @@ def _(event: events.ProcessExited, state: State, rules: Rules) -> Step:
     if event.falsified:
         state = replace(state, falsified=event.falsified)
     verdict = judge_exit(event, held_result, project, rules.max_restarts)
+    if isinstance(verdict, Verdict):
+        verdict = with_terminated_status(verdict, event)
     held_result = replace(
         _stopped(held_result, event.now),
         cpu_time=held_result.cpu_time + event.cpu_time,

@@ -389,6 +389,17 @@ def _write(target: IO[bytes], digest: hashlib._Hash, content: bytes) -> None:
     digest.update(content)
 
 
+def keep_text(slot: Path, name: str, target: Path) -> None:
+    """Copy a file of the slot to a path of this computer; a missing file is skipped."""
+    try:
+        with safe_files.opened(slot, name) as source:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("wb") as copy:
+                shutil.copyfileobj(source, copy, _CHUNK)
+    except FileNotFoundError:
+        return
+
+
 def read_stderr(slot: Path) -> str:
     """Return the end of the program's stderr, or an empty string if it cannot be read."""
     try:
@@ -508,11 +519,13 @@ def init_data(
         gpu_device_num=-1,
         gpu_opencl_dev_index=-1,
         gpu_usage=0.0,
-        ncpus=float(version.avg_ncpus),
+        ncpus=float(project.processors_of(held_result)),
         rsc_fpops_est=workunit.rsc_fpops_est,
         rsc_fpops_bound=workunit.rsc_fpops_bound,
         rsc_memory_bound=workunit.rsc_memory_bound,
         rsc_disk_bound=workunit.rsc_disk_bound,
+        # An element of ours: the server's launcher does not kill a program before the client.
+        max_termination_time=workunit.max_termination_time,
         computation_deadline=held_result.offer.report_deadline,
         vbox_window=0,
         # The client has set the priority, which child processes inherit.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from volunteer import events, runs, talk, transfers
 from volunteer.dispatch import Step, apply
 from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Print
-from volunteer.intake import take_reply
+from volunteer.intake import abort_results, take_reply
 from volunteer.names import folded
 from volunteer.plan import after_error, next_commands
 from volunteer.preferences import pause_reason, without_preferences_of, working_rules
@@ -24,6 +24,11 @@ from volunteer.wire.web import folder_name
 
 if TYPE_CHECKING:
     from volunteer.config import Rules
+
+#: A claimed result is not sent while another transaction has locked its workunit, for example the
+#: claim of a rival, so it is requested again. After this number of replies without it, it is
+#: assumed to have ended.
+MAX_REQUESTS_FOR_CLAIMED = 5
 
 __all__ = ["Step", "advance", "runs", "talk", "transfers"]
 
@@ -140,6 +145,26 @@ def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
     return state.with_project(project), [Print(text)]
 
 
+@apply.register(events.AbortsReceived)
+def _(event: events.AbortsReceived, state: State, _rules: Rules) -> Step:
+    project, commands = abort_results(state.projects[event.project], event.names, (), event.now)
+    return state.with_project(project), commands
+
+
+@apply.register(events.WorkClaimed)
+def _(event: events.WorkClaimed, state: State, rules: Rules) -> Step:
+    state = state.done_with(f"claim {event.project}")
+    project = state.projects[event.project]
+    if event.count:
+        return state.with_project(replace(project, claimed=event.count, work_failures=0)), []
+    wait = rules.sleep_after_no_process_claimed
+    project = replace(
+        project, work_failures=project.work_failures + 1, work_retry_at=event.now + wait
+    )
+    text = f"{event.project}: nothing was claimed: {event.reason}"
+    return state.with_project(project), [Print(text)] if event.reason else []
+
+
 @apply.register(events.RequestFailed)
 def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
     state = state.done_with(f"ask {event.project}")
@@ -171,7 +196,7 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
         rpc_failures=0,
         rpc_retry_at=0.0,
         master_failures=0,
-        next_contact_at=event.now + max(reply.request_delay, rules.poll_seconds),
+        next_contact_at=event.now + rules.contact_delay(reply.request_delay),
         contact_by=event.now + reply.next_rpc_delay if reply.next_rpc_delay else 0.0,
     )
     before = set(project.results)
@@ -186,6 +211,8 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
             wait = max(project.work_retry_at, project.next_contact_at) - event.now
             name = project.account.project_name or project.url
             commands.append(Print(f"{name}: no work was sent; next request in {wait:.0f} s"))
+    if new or project.work_failures >= MAX_REQUESTS_FOR_CLAIMED:
+        project = replace(project, claimed=0)
     contacted = state.contacted | {event.project}
     return replace(state.with_project(project), contacted=contacted), commands
 
@@ -200,6 +227,9 @@ def _count_answer(
     if has_work:
         return replace(project, work_failures=0, work_retry_at=0.0)
     failures = project.work_failures + 1
+    if rules.pool:
+        wait = rules.sleep_after_no_process_claimed
+        return replace(project, work_failures=failures, work_retry_at=event.now + wait)
     wait = rules.work_backoff(failures, event.chance)
     if event.reply.next_rpc_delay > 0:
         # The project expects work after this delay. BOINC's client also requests work then.

@@ -25,8 +25,11 @@ from volunteer.records import (
 )
 from volunteer.verdicts import can_be_sent, ready_to_send
 from volunteer.wire.web import is_web_url
+from volunteer.wire.xml import leaves
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from volunteer.config import Rules
     from volunteer.wire.messages import Reply
 
@@ -53,6 +56,32 @@ def _(event: events.ProgressReported, state: State, _rules: Rules) -> Step:
     fraction = event.fraction_done or former.fraction_done
     cpu_time = former.cpu_time if event.cpu_time is None else event.cpu_time
     return replace(state, progress={**state.progress, key: Progress(fraction, cpu_time)}), []
+
+
+def usage_values(
+    progress: Progress, *, held_result: HeldResult, now: float, cpu_time: float, memory_bytes: int
+) -> dict[str, float]:
+    """Return the progress and usage of a running program, by the names that projects use.
+
+    `fraction_done` is missing if the program did not report it. `cpu_time` is the CPU time since
+    the last start of the program, for programs that do not report their own.
+    """
+    is_reported = progress.cpu_time is not None
+    values = {
+        "fraction_done": progress.fraction_done,
+        "cpu_time": progress.cpu_time if is_reported else held_result.cpu_time + cpu_time,
+        "elapsed_time": held_result.elapsed_at(now),
+        "memory_bytes": memory_bytes,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def usage_message(values: Mapping[str, float]) -> str:
+    """Return the message to a project with `usage_values`.
+
+    Its variety is `progress` if the program reported its fraction, else `usage`.
+    """
+    return leaves(variety="progress" if "fraction_done" in values else "usage", **values)
 
 
 @apply.register(events.TrickleWritten)

@@ -162,9 +162,19 @@ class HttpTransport:
             limits=httpx.Limits(max_keepalive_connections=0),
         )
 
-    def get(self, url: str, *, has_credentials: bool = False) -> Response:
-        """Send a GET request, and return the response of at most `max_page_bytes` bytes."""
-        request = _Request("GET", has_credentials=has_credentials)
+    def get(self, url: str, *, has_credentials: bool = False, token: str = "") -> Response:
+        """Send a GET request, and return the response of at most `max_page_bytes` bytes.
+
+        `token` is a bearer token.
+        """
+        request = _Request("GET", _authorization(token), has_credentials=has_credentials)
+        return self._whole(url, request, self._limits.max_page_bytes)
+
+    def post_json(self, url: str, content: bytes, *, token: str) -> Response:
+        """Send JSON with a bearer token, and return the response of at most `max_page_bytes`."""
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(content))}
+        headers |= _authorization(token)
+        request = _Request("POST", headers, Body(content), has_credentials=True)
         return self._whole(url, request, self._limits.max_page_bytes)
 
     def post(self, url: str, body: Body, *, has_credentials: bool = False) -> Response:
@@ -237,6 +247,10 @@ class HttpTransport:
         response = self._client.send(prepared, stream=True)
         watch.finish_within(None)
         return response
+
+
+def _authorization(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # HUP, INT, QUIT, KILL, TERM.
 _SHUTDOWN_SIGNALS = frozenset({1, 2, 3, 9, 15})
 
+_SIGKILL = 9
+_SIGNALED = 128
+
 DOWNLOAD_FAILURE = -186
 UPLOAD_FAILURE = -187
 COULD_NOT_START = -185
@@ -62,6 +65,22 @@ def judge_exit(
         message = f"process exited with code {code} (0x{code:x}, {code - 256})"
         return Verdict(ClientState.COMPUTE_ERROR, code, message)
     return _judge_outputs(event.outputs, held_result, project)
+
+
+def with_terminated_status(verdict: Verdict, event: ProcessExited) -> Verdict:
+    """Return the verdict with the exit status of a program that the project aborted.
+
+    A program that ended by a signal has the status 128 + signal, as in a shell. A program that was
+    killed, because it ignored SIGTERM, has none.
+    """
+    was_aborted = (verdict.client_state, verdict.exit_status) == (
+        ClientState.ABORTED,
+        ABORTED_BY_PROJECT,
+    )
+    if not was_aborted or event.signal == _SIGKILL:
+        return verdict
+    status = _SIGNALED + event.signal if event.signal else event.code
+    return replace(verdict, terminated_status=status)
 
 
 def _judge_outputs(

@@ -38,6 +38,7 @@ SELECT
     r.name AS result_name,
     r.workunit_id,
     r.report_deadline,
+    r.sent_at,
     w.name AS workunit_name,
     EXISTS (
         SELECT FROM science_failure AS f WHERE f.stage = 3 AND f.subject_id = claimed.id

@@ -16,6 +16,7 @@ waiting AS (
         w.target_host_id,
         w.target_account_id,
         w.target_team_id,
+        w.queue_id,
         w.hard_to_send_at
     FROM asked
     INNER JOIN workunit AS w ON asked.workunit_id = w.id
@@ -59,6 +60,25 @@ SELECT
             THEN (SELECT count(*) FROM about WHERE about.account_id = waiting.target_account_id)
         WHEN waiting.target_team_id IS NOT NULL
             THEN (SELECT count(*) FROM about WHERE about.team_id = waiting.target_team_id)
+        WHEN waiting.queue_id IS NOT NULL
+            -- The hosts that the queue serves, as in `queues/rules/serving.serves`.
+            THEN (
+                SELECT count(*)
+                FROM about
+                INNER JOIN queue ON queue.id = waiting.queue_id
+                WHERE
+                    CASE
+                        WHEN
+                            queue.allowed_hosts <> '[]'::jsonb
+                            OR queue.allowed_accounts <> '[]'::jsonb
+                            THEN
+                                queue.allowed_hosts @> to_jsonb(about.id)
+                                OR queue.allowed_accounts @> to_jsonb(about.account_id)
+                        ELSE
+                            NOT queue.denied_hosts @> to_jsonb(about.id)
+                            AND NOT queue.denied_accounts @> to_jsonb(about.account_id)
+                    END
+            )
         ELSE (SELECT count(*) FROM about)
     END AS seen_hosts
 FROM waiting

@@ -14,12 +14,32 @@ WITH inserted AS (
         replica.attempt,
         w.priority + CASE WHEN urgent.is_so THEN app.retry_priority ELSE 0 END,
         CASE
+            WHEN w.bundle_id IS NOT NULL THEN {{Target.BUNDLE}}
             WHEN w.target_host_id IS NOT NULL THEN {{Target.HOST}}
             WHEN w.target_account_id IS NOT NULL THEN {{Target.ACCOUNT}}
             WHEN w.target_team_id IS NOT NULL THEN {{Target.TEAM}}
+            WHEN w.queue_id IS NOT NULL THEN {{Target.QUEUE}}
             ELSE {{Target.EVERYBODY}}
         END,
-        coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0),
+        CASE
+            WHEN w.bundle_id IS NULL
+                THEN
+                    coalesce(w.target_host_id, w.target_account_id, w.target_team_id, w.queue_id, 0)
+            -- A member that its host did not report is sent again with its list; a member that
+            -- failed waits for another list.
+            WHEN (
+                SELECT last_one.outcome
+                FROM result AS last_one
+                WHERE
+                    last_one.workunit_id = w.id
+                    AND last_one.target_kind = {{Target.BUNDLE}}
+                    AND last_one.target_id = w.bundle_id
+                ORDER BY last_one.attempt DESC
+                LIMIT 1
+            ) NOT IN ({{Outcome.NO_REPLY}}, {{Outcome.CLIENT_DETACHED}})
+                THEN 0
+            ELSE w.bundle_id
+        END,
         CASE
             WHEN urgent.is_so AND app.reliable_max_turnaround IS NOT NULL
                 THEN %(now)s::timestamptz + app.reliable_wait

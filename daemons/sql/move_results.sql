@@ -1,6 +1,7 @@
 -- Move results of locked workunits on up to three axes, if they are still in the judged states, and
 -- write their pay.  Steps (the changes of a result) and moves (its entries in the ledger) are
--- numbered, because most results of a pass change in the same way.
+-- numbered, because most results of a pass change in the same way.  A step may have a state before
+-- it, and none after it, for an axis on which the result does not move.
 WITH moved AS (
     UPDATE result AS r
     SET

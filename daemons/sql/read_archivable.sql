@@ -1,6 +1,6 @@
--- Read data that few claimed workunits and results have: refusals, failures, usage samples and
--- messages.  Each table is read by one array, without a join, so that a plan made while the tables
--- were small stays efficient when they have grown.
+-- Read data that few claimed workunits and results have: refusals, failures, dependencies, usage
+-- samples and messages.  Each table is read by one array, without a join, so that a plan made while
+-- the tables were small stays efficient when they have grown.
 SELECT
     'refusals' AS kind,
     f.workunit_id AS id,
@@ -18,6 +18,22 @@ WHERE
     f.stage = any(ARRAY[1, 2])
     AND f.subject_id = any(%(ids)s::bigint[])
 GROUP BY f.subject_id
+UNION ALL
+SELECT
+    'after',
+    d.child_id,
+    jsonb_agg(d.parent_id ORDER BY d.parent_id)
+FROM dependency AS d
+WHERE d.child_id = any(%(ids)s::bigint[])
+GROUP BY d.child_id
+UNION ALL
+SELECT
+    'continuations',
+    d.parent_id,
+    jsonb_agg(d.child_id ORDER BY d.child_id)
+FROM dependency AS d
+WHERE d.parent_id = any(%(ids)s::bigint[])
+GROUP BY d.parent_id
 UNION ALL
 SELECT
     'usage',

@@ -11,7 +11,7 @@ SELECT
 FROM ledger_entry AS e
 WHERE
     e.workunit_id = any(%(ids)s::bigint[])
-    -- Partitions of days before the oldest workunit are not read.
-    AND e.at >= %(oldest)s::timestamptz
-    AND e.at <= %(now)s::timestamptz
+    -- Partitions of other days are not read.
+    AND e.at >= %(since)s::timestamptz
+    AND e.at <= %(until)s::timestamptz
 ORDER BY e.at, e.id

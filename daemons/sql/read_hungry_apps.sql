@@ -31,7 +31,7 @@ CROSS JOIN LATERAL (
         w.id BETWEEN (a.generator_state ->> 'first_id')::bigint
         AND (a.generator_state ->> 'last_id')::bigint
         AND w.app_id = a.id
-        AND w.transition_at <= %(now)s::timestamptz
+        AND EXISTS (SELECT FROM workunit_wakeup AS q WHERE q.workunit_id = w.id)
         AND NOT EXISTS (SELECT FROM result AS r WHERE r.workunit_id = w.id)
 ) AS coming
 WHERE

@@ -12,7 +12,11 @@ SELECT
         'rsc_memory_bound', w.rsc_memory_bound,
         'rsc_disk_bound', w.rsc_disk_bound,
         'rsc_bandwidth_bound', w.rsc_bandwidth_bound,
+        'requested_cpus', w.requested_cpus,
+        'requested_gpus', w.requested_gpus,
         'delay_bound', extract(epoch FROM w.delay_bound)::double precision,
+        'expected_duration', extract(epoch FROM w.expected_duration)::double precision,
+        'max_termination_time', extract(epoch FROM w.max_termination_time)::double precision,
         'min_quorum', w.min_quorum,
         'target_nresults', w.target_nresults,
         'max_error_results', w.max_error_results,
@@ -22,6 +26,7 @@ SELECT
         'priority', w.priority,
         'size_class', w.size_class,
         'app_version_num', w.app_version_num,
+        'queue', q.name,
         'input_files', coalesce(
             (
                 SELECT
@@ -42,4 +47,5 @@ SELECT
         )
     ) AS description
 FROM workunit AS w
+LEFT JOIN queue AS q ON w.queue_id = q.id
 WHERE w.name = %(name)s::text

@@ -13,8 +13,7 @@ settled AS (
     SET
         assimilate_state = %(target)s::smallint,
         finished_at = %(now)s::timestamptz,
-        lease_until = NULL,
-        transition_at = %(now)s::timestamptz
+        lease_until = NULL
     -- The ids are an array: row estimates of arrays are too low, so a join would be a nested loop.
     FROM unnest(%(ids)s::bigint[], %(tokens)s::bigint[]) AS u (id, token)
     WHERE
@@ -23,6 +22,11 @@ settled AS (
         AND w.lease_token = u.token
         AND w.assimilate_state = any(%(sources)s::smallint[])
     RETURNING w.id
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM settled
 ),
 
 -- These workunits have succeeded, so their earlier failures are deleted.

@@ -21,8 +21,7 @@ settled AS (
         need_validate = verdict.unfinished,
         validate_after = NULL,
         -- The validator's lease is released; a lease of the assimilator is kept.
-        lease_until = CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END,
-        transition_at = %(now)s::timestamptz
+        lease_until = CASE WHEN %(is_leased)s::boolean THEN NULL ELSE w.lease_until END
     FROM verdict
     WHERE
         w.id = verdict.id
@@ -31,6 +30,11 @@ settled AS (
             OR (w.canonical_result_id IS NULL AND w.error_mask = 0)
         )
     RETURNING w.id, verdict.canonical_id
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM settled
 ),
 
 written AS (

@@ -64,14 +64,18 @@ timed_out AS (
                 AND r.acknowledged_at IS NULL
             )
         )
-    RETURNING r.id, r.workunit_id, r.host_id, r.app_version_id, overdue.because
+    RETURNING
+        r.id,
+        r.workunit_id,
+        r.host_id,
+        r.app_version_id,
+        r.target_kind,
+        overdue.because
 ),
 
 woken AS (
-    UPDATE workunit AS w
-    SET transition_at = %(now)s::timestamptz
-    FROM (SELECT DISTINCT workunit_id FROM timed_out) AS changed
-    WHERE w.id = changed.workunit_id
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM timed_out
 ),
 
 written AS (
@@ -89,5 +93,5 @@ written AS (
     WHERE %(ledger)s::boolean
 )
 
-SELECT id, host_id, app_version_id, because
+SELECT id, host_id, app_version_id, target_kind, because
 FROM timed_out

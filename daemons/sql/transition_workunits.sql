@@ -3,7 +3,7 @@
 WITH moved AS (
     UPDATE workunit AS w
     SET
-        transition_at = verdict.look_again_at,
+        transition_at = verdict.next_check_at,
         need_validate = (w.need_validate AND NOT verdict.reopened) OR verdict.need_validate,
         error_mask = verdict.error_mask,
         hr_class = CASE WHEN verdict.reset_class THEN 0 ELSE w.hr_class END,
@@ -29,17 +29,44 @@ WITH moved AS (
         SELECT
             judged.id,
             (%(look_again_ats)s::timestamptz[])[judged.number] AS look_again_at,
+            CASE
+                WHEN (%(look_again_ats)s::timestamptz[])[judged.number] > %(now)s::timestamptz
+                    THEN (%(look_again_ats)s::timestamptz[])[judged.number]
+            END AS next_check_at,
             (%(need_validates)s::boolean[])[judged.number] AS need_validate,
             (%(error_masks)s::integer[])[judged.number] AS error_mask,
             (%(resets)s::boolean[])[judged.number] AS reset_class,
             (%(release_states)s::smallint[])[judged.number] AS release_state,
             (%(assimilate_states)s::smallint[])[judged.number] AS assimilate_state,
             (%(file_delete_states)s::smallint[])[judged.number] AS file_delete_state,
-            (%(reopenings)s::boolean[])[judged.number] AS reopened
+            (%(reopenings)s::boolean[])[judged.number] AS reopened,
+            (%(changes)s::boolean[])[judged.number] AS changes_workunit
         FROM unnest(%(ids)s::bigint[], %(numbers)s::integer[]) AS judged (id, number)
     ) AS verdict
-    WHERE w.id = verdict.id
-    RETURNING w.id
+    WHERE
+        w.id = verdict.id
+        -- Often only results change, or nothing.  A check that is due earlier than necessary is not
+        -- postponed, because writing a row takes longer than one more look at it.
+        AND (
+            verdict.changes_workunit
+            OR CASE
+                WHEN verdict.next_check_at IS NULL THEN w.transition_at IS NOT NULL
+                ELSE coalesce(
+                    w.transition_at NOT BETWEEN %(now)s::timestamptz AND verdict.next_check_at,
+                    TRUE
+                )
+            END
+        )
+    RETURNING w.id, verdict.look_again_at, verdict.changes_workunit
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT
+        id,
+        %(now)s::timestamptz
+    FROM moved
+    WHERE look_again_at <= %(now)s::timestamptz
 ),
 
 written AS (
@@ -58,3 +85,4 @@ written AS (
 )
 
 SELECT count(*) FROM moved
+WHERE changes_workunit

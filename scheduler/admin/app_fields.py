@@ -66,7 +66,7 @@ FIELDSETS = (
         "min_avg_pfc",
         "host_scale_check",
     ),
-    section("On the client", "non_cpu_intensive", "fraction_done_exact"),
+    section("On the client", "non_cpu_intensive", "fraction_done_exact", "max_termination_time"),
     section(
         "Messages and generated work",
         "trickle_handlers",
@@ -140,6 +140,8 @@ HELPS = {
     "a row.",
     "non_cpu_intensive": "If set, the app runs in addition to other work, one result at a time.",
     "fraction_done_exact": "If set, clients treat the fraction done that programs report as exact.",
+    "max_termination_time": "A cancelled program gets SIGTERM and, if it still runs after this "
+    f"time, SIGKILL. One hour at most. {_DURATION}",
     "trickle_handlers": 'A JSON object, such as {"checkpoint": "on_checkpoint"}: for each '
     "variety, a handler from the allow-list (PLUGINS).",
     "generator": "Creates workunits when few results are unsent: a name from the allow-list "

@@ -1,4 +1,4 @@
-"""Admin pages of batches and queues."""
+"""Admin pages of batches and of the numbers of purged work."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, StaffAdmin
+from scheduler.admin.base import RecordAdmin
 from scheduler.admin.confirm import confirmation_page, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.admin.workunits import outcome_sentence
-from scheduler.models import Batch, BatchUsage, PurgedResults, PurgedWorkunits, Queue, Workunit
-from scheduler.rights import Right
+from scheduler.models import Batch, BatchUsage, PurgedResults, PurgedWorkunits, Workunit
 from scheduler.work import batches as operations
 from scheduler.work.progress import progress_of
 
@@ -32,6 +31,8 @@ class BatchAdmin(RecordAdmin):
         "workunits_link",
         "after",
         "keep_outputs",
+        "bundle_size",
+        "bundle_duration",
         "created_at",
         "expire_at",
     )
@@ -129,14 +130,3 @@ class PurgedResultsAdmin(RecordAdmin):
     list_display = ("app", "outcome", "results")
     list_filter = ("app",)
     search_fields = ("app__name",)
-
-
-@admin.register(Queue, site=staff)
-class QueueAdmin(StaffAdmin):
-    """The page of queues, which are sets of workunits with their own limit and order."""
-
-    change_right = Right.ADMINISTER_PROJECT
-    list_display = ("name", "app", "order", "max_in_progress", "created_at")
-    list_filter = ("order", "app")
-    search_fields = ("name",)
-    readonly_fields = ("created_at",)

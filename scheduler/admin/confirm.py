@@ -1,7 +1,8 @@
-"""The confirmation page of actions that cannot be undone."""
+"""The confirmation page of actions on workunits and messages."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin
@@ -12,7 +13,7 @@ from django.template.response import TemplateResponse
 from scheduler.lifecycle import ServerState
 from scheduler.models import Result, Workunit
 
-#: Maximum number of workunit names on the page.
+#: Maximum number of names on the page.
 _MAX_NAMES = 10
 
 
@@ -36,17 +37,51 @@ def confirmation_page(
         ("unsent results", results.filter(server_state=ServerState.UNSENT).count()),
         ("results in progress", results.filter(server_state=ServerState.IN_PROGRESS).count()),
     )
+    return _page(
+        page,
+        request,
+        action,
+        counts=counts,
+        explanation=(
+            "This cannot be undone. Unsent results are cancelled at once; clients abort results "
+            "in progress at their next contact. Finished workunits do not change."
+        ),
+        names=list(unfinished.order_by("id").values_list("name", flat=True)[:_MAX_NAMES]),
+        more=max(0, counts[1][1] - _MAX_NAMES),
+    )
+
+
+def confirmation_page_of_messages(
+    page: admin.ModelAdmin[Any],
+    request: HttpRequest,
+    names: Sequence[str],
+    action: str,
+    explanation: str,
+) -> TemplateResponse:
+    """Return the page on which the user confirms an action on messages of the outbox."""
+    return _page(
+        page,
+        request,
+        action,
+        counts=(("messages", len(names)),),
+        explanation=explanation,
+        names=names[:_MAX_NAMES],
+        more=max(0, len(names) - _MAX_NAMES),
+    )
+
+
+def _page(
+    page: admin.ModelAdmin[Any], request: HttpRequest, action: str, **content: Any
+) -> TemplateResponse:
     return TemplateResponse(
         request,
         "scheduler/admin/confirm.html",
         {
             **page.admin_site.each_context(request),
+            **content,
             "title": f"Really {action}?",
             "opts": page.opts,
             "action": action,
-            "counts": counts,
-            "names": list(unfinished.order_by("id").values_list("name", flat=True)[:_MAX_NAMES]),
-            "more": max(0, counts[1][1] - _MAX_NAMES),
             "selected": request.POST.getlist("_selected_action"),
             "select_across": request.POST.get("select_across", "0"),
         },

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from scheduler.admin.base import duration_label, tone
-from scheduler.lifecycle import Axis, Move, ResultState, WorkunitState, next_moves, state_label
+from scheduler.lifecycle import (
+    NO_RESULT,
+    Axis,
+    Move,
+    ResultState,
+    WorkunitState,
+    next_moves,
+    state_label,
+)
 from scheduler.models import LedgerEntry, Result, Workunit
 from scheduler.work.timeline import describe_move, moves_of
 
@@ -62,7 +70,9 @@ def _event(entry: LedgerEntry, first_at: datetime, names: dict[int, str]) -> Eve
 
 
 def workunit_state(workunit: Workunit) -> WorkunitState:
-    """Return the state of a workunit's answer: OPEN, CANONICAL or FAILED."""
+    """Return the state of a workunit's answer: OPEN, CANONICAL, FAILED or COMPLETE."""
+    if workunit.canonical_result_id == NO_RESULT:
+        return WorkunitState.COMPLETE
     if workunit.canonical_result_id is not None:
         return WorkunitState.CANONICAL
     return WorkunitState.FAILED if workunit.error_mask else WorkunitState.OPEN

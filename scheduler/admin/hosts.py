@@ -17,7 +17,7 @@ from scheduler.admin.base import RecordAdmin, RecordInline, StaffAdmin, section
 from scheduler.admin.site import staff
 from scheduler.hosts import denials
 from scheduler.hosts.host_lists import decision_label
-from scheduler.models import Host, HostAppVersion
+from scheduler.models import Host, HostAppVersion, HostToken
 from scheduler.people.audit import Event
 from scheduler.rights import Right
 
@@ -119,7 +119,7 @@ class HostAdmin(StaffAdmin):
         return False
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
-        """Return the read-only fields, which are all fields except `DECIDED_BY_STAFF`."""
+        """Return the columns except `id` and `DECIDED_BY_STAFF`, and the computed fields."""
         names = [field.name for field in Host._meta.concrete_fields]
         others = tuple(name for name in names if name not in ("id", *DECIDED_BY_STAFF))
         return (*others, "decisions", "capabilities_text")
@@ -169,3 +169,17 @@ class HostAppVersionAdmin(RecordAdmin):
     list_select_related = ("app_version__app", "app_version__platform")
     search_fields = ("host__domain_name",)
     search_numbers = ("id", "host_id", "app_version_id")
+
+
+@admin.register(HostToken, site=staff)
+class HostTokenAdmin(RecordAdmin):
+    """The page of the tokens of the trusted pool, which are stored as hashes.
+
+    `manage.py pool` creates and revokes them.
+    """
+
+    list_display = ("host", "created_at", "last_used_on", "expire_at", "revoked_at")
+    list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    search_fields = ("host__domain_name",)
+    search_numbers = ("id", "host_id")
+    fields = ("host", "created_at", "last_used_on", "expire_at", "revoked_at")

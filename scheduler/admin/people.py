@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
 from scheduler.admin.site import RevokesKeysForm, staff
-from scheduler.models import Account, AccountKey, Team
+from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
 from scheduler.people import accounts, audit, roles
 from scheduler.people.account_keys import BadName
 from scheduler.people.audit import Event
@@ -147,11 +147,15 @@ class AccountAdmin(StaffAdmin, UserBase):
         "created_at",
         "global_prefs",
         "project_prefs",
+        "share_statistics",
+        "show_hosts",
+        "terms_accepted_at",
     )
     fieldsets = (
         section(None, "email", "name", "country", "url", "team", "venue"),
         section("Credit", "total_credit", "expavg_credit", "expavg_at"),
         section("Rights", "is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
+        section("Consents", "share_statistics", "show_hosts", "terms_accepted_at"),
         section("Preferences", "global_prefs", "project_prefs", is_collapsed=True),
         section("Dates and ids", "created_at", "last_login", "cross_project_id"),
     )
@@ -266,6 +270,24 @@ class AccountKeyAdmin(RecordAdmin):
     fields = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
 
 
+@admin.register(EmailChange, site=staff)
+class EmailChangeAdmin(RecordAdmin):
+    """The page of changes of addresses that wait for the new address, without their secrets."""
+
+    list_display = ("account", "email", "created_at", "expire_at")
+    search_fields = ("account__email", "email")
+    fields = ("account", "email", "created_at", "expire_at")
+
+
+@admin.register(StatisticsDeletion, site=staff)
+class StatisticsDeletionAdmin(RecordAdmin):
+    """The page of accounts and hosts that the statistics export lists as deleted."""
+
+    list_display = ("kind", "number", "cpid", "deleted_at")
+    list_filter = ("kind",)
+    search_numbers = ("number",)
+
+
 @admin.register(Team, site=staff)
 class TeamAdmin(StaffAdmin):
     change_right = Right.MODERATE_PEOPLE
@@ -273,7 +295,7 @@ class TeamAdmin(StaffAdmin):
     list_filter = ("joinable",)
     search_fields = ("name",)
     autocomplete_fields = ("founder",)
-    readonly_fields = ("created_at",)
+    readonly_fields = ("requested_by", "requested_at", "created_at")
 
 
 @admin.register(Group, site=staff)

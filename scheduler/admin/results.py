@@ -68,11 +68,13 @@ class ResultAdmin(RecordAdmin):
             "Reported by the client",
             "client_state_name",
             "exit_status",
+            "app_status",
             "fraction_done",
             "cpu_time",
             "elapsed_time",
             "runtime_outlier",
             "log",
+            "stdout",
         ),
         section(
             "Sizes",
@@ -92,7 +94,7 @@ class ResultAdmin(RecordAdmin):
         rows = super().get_queryset(request)
         match = request.resolver_match
         if match is None or match.url_name != "scheduler_result_change":
-            return rows.defer("stderr")
+            return rows.defer("stderr", "stdout")
         return rows.select_related(
             "workunit", "account", "host", "app_version__app", "app_version__platform"
         )

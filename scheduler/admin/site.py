@@ -1,4 +1,4 @@
-"""The admin site: log-in, password change, and an index page with live counts."""
+"""The admin site: the access of staff, and the operator's desk."""
 
 from __future__ import annotations
 
@@ -7,51 +7,23 @@ from functools import wraps
 from typing import Any, TypeVar, cast
 
 from django import forms
+from django.conf import settings
 from django.contrib.admin import AdminSite
-from django.contrib.admin.forms import AdminAuthenticationForm
-from django.contrib.auth import authenticate
-from django.contrib.auth.forms import PasswordChangeForm
-from django.contrib.auth.views import PasswordChangeView
-from django.core.exceptions import ValidationError
+from django.contrib.auth import REDIRECT_FIELD_NAME, logout
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 
-from scheduler.health import alerts, status
+from scheduler.admin.desk import dashboard, navigation
+from scheduler.health.samples import Period
 from scheduler.models import Account
-from scheduler.people import accounts, audit
-from scheduler.people.hashing import RETRY_AFTER_SECONDS, HashQueueFull
-from scheduler.people.throttle import TooManyAttempts
+from scheduler.people import accounts, audit, second_factors
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
-
-
-class RefusableForm(forms.BaseForm):
-    """A form that checks a password, and stores the exception if the attempt is refused.
-
-    An attempt is refused if the throttle blocks it or if the hash queue is full.  `_with_status`
-    sets the HTTP status of the page according to `refusal`.
-    """
-
-    refusal: TooManyAttempts | HashQueueFull | None = None
-
-    def refuse_attempt(self, refusal: TooManyAttempts | HashQueueFull) -> ValidationError:
-        """Store the exception in `refusal`, and return a form error with its text."""
-        self.refusal = refusal
-        return ValidationError(str(refusal), code="throttled")
-
-
-class LogInForm(RefusableForm, AdminAuthenticationForm):
-    """The log-in form, which shows the reason if an attempt is refused."""
-
-    def clean(self) -> dict[str, Any]:
-        """Check the password; raise `ValidationError` if it is wrong or the attempt is refused."""
-        try:
-            return super().clean()
-        except (TooManyAttempts, HashQueueFull) as refusal:
-            raise self.refuse_attempt(refusal) from refusal
 
 
 class RevokesKeysForm(forms.Form):
@@ -78,54 +50,13 @@ class RevokesKeysForm(forms.Form):
         return account
 
 
-class OwnPasswordForm(RefusableForm, RevokesKeysForm, PasswordChangeForm):
-    """The form with which users change their own password."""
-
-    required_css_class = "required"
-    request: HttpRequest | None = None
-    field_order = ("old_password", "new_password1", "new_password2", "revoke_host_keys")
-
-    def clean_old_password(self) -> str:
-        """Check the old password; raise `ValidationError` if it is wrong or the attempt is refused.
-
-        The log-in throttle counts wrong passwords.
-        """
-        old: str = self.cleaned_data["old_password"]
-        try:
-            account = authenticate(self.request, username=self.user.get_username(), password=old)
-        except (TooManyAttempts, HashQueueFull) as refusal:
-            raise self.refuse_attempt(refusal) from refusal
-        if account != self.user:
-            raise ValidationError(
-                self.error_messages["password_incorrect"], code="password_incorrect"
-            )
-        return old
-
-    def save(self, commit: bool = True) -> Account:
-        return self.set_password(self.user, self.cleaned_data["new_password1"])
-
-
-class OwnPasswordView(PasswordChangeView):
-    """The page on which users change their own password."""
-
-    form_class = OwnPasswordForm
-    template_name = "scheduler/admin/own_password.html"
-
-    def get_form(self, form_class: type[Any] | None = None) -> Any:
-        """Return the form with the request, from which the throttle reads the client address."""
-        form: Any = super().get_form(form_class)
-        form.request = self.request
-        return form
-
-
 class StaffSite(AdminSite):
     """The admin site of Manyhands."""
 
     site_title = "Manyhands administration"
     site_header = "Manyhands administration"
-    index_title = "Project status"
+    index_title = "Operator's desk"
     index_template = "scheduler/admin/index.html"
-    login_form = LogInForm
     empty_value_display = "–"
     # Lists need the width of the page; the index page and breadcrumbs link to all pages.
     enable_nav_sidebar = False
@@ -144,48 +75,66 @@ class StaffSite(AdminSite):
     def index(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> TemplateResponse:
-        """Return the index page with alerts and live counts above the list of tables."""
-        live = status.current(now=timezone.now())
-        rows = (("workunits", live.workunits), ("results", live.results), ("people", live.people))
-        counts = {
-            title: [(status.words(name), count.label) for name, count in group.items()]
-            for title, group in rows
-        }
-        more = {"counts": counts, "alerts": alerts.current(now=timezone.now())}
-        return super().index(request, {**(extra_context or {}), **more})
+        """Return the operator's desk, whose charts show the period in the query string."""
+        desk = dashboard.context(period=_period(request), now=timezone.now())
+        return super().index(request, {**(extra_context or {}), **desk})
 
-    def password_change(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> TemplateResponse:
-        view = OwnPasswordView.as_view(
-            success_url=reverse("admin:password_change_done", current_app=self.name),
-            extra_context={**self.each_context(request), **(extra_context or {})},
-        )
-        request.current_app = self.name
-        return _with_status(cast(TemplateResponse, view(request)))
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
+        """Return the visible pages in groups by noun; with `app_label`, Django's list."""
+        if app_label is not None:
+            return super().get_app_list(request, app_label)
+        apps = self._build_app_dict(request).values()
+        return navigation.grouped(model for app in apps for model in app["models"])
+
+    def has_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user is staff, with a second factor if the project requires it."""
+        return super().has_permission(request) and not self._missing_step(request)
 
     def login(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        """Return Django's log-in page, or a redirect after a successful log-in.
+        """Redirect to the page of the next step of the log-in; members of staff have up to three.
 
-        The status is 429 if the attempt is throttled, and 503 if the hash queue is full.
+        The steps are the site's log-in, the set-up of a second factor, and a code of it.  Returns
+        403 for accounts that are not staff.
         """
-        return _with_status(super().login(request, extra_context))
+        target = request.GET.get(REDIRECT_FIELD_NAME) or reverse("admin:index")
+        if not request.user.is_authenticated:
+            step = "account_login"
+        elif not super().has_permission(request):
+            return render(request, "scheduler/admin/not_staff.html", status=403)
+        else:
+            step = self._missing_step(request)
+        query = urlencode({REDIRECT_FIELD_NAME: target})
+        return redirect(f"{reverse(step)}?{query}" if step else reverse("admin:index"))
+
+    def logout(  # type: ignore[override]  # Django's page is not shown
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        if request.method == "POST":
+            logout(request)
+        return redirect("status")
+
+    def password_change(  # type: ignore[override]  # Django's page is not shown
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        return redirect("account_change_password")
+
+    def _missing_step(self, request: HttpRequest) -> str:
+        """Return the name of the page that a staff session needs before the administration, or "".
+
+        A password alone is enough unless `staff_second_factor` is set.
+        """
+        if not settings.PROJECT.staff_second_factor:
+            return ""
+        if not second_factors.has_one(cast(Account, request.user)):
+            return "mfa_activate_totp"
+        return "" if second_factors.is_proven(request) else "mfa_reauthenticate"
 
 
-Answer = TypeVar("Answer", bound=HttpResponse)
-
-
-def _with_status(response: Answer) -> Answer:
-    """Return the response; if its form stored a refusal, set the status and `Retry-After`."""
-    context = getattr(response, "context_data", None) or {}
-    refusal = getattr(context.get("form"), "refusal", None)
-    if isinstance(refusal, TooManyAttempts):
-        response.status_code, response["Retry-After"] = 429, str(refusal.seconds)
-    elif isinstance(refusal, HashQueueFull):
-        response.status_code, response["Retry-After"] = 503, str(RETRY_AFTER_SECONDS)
-    return response
+def _period(request: HttpRequest) -> Period:
+    """Return the period in the query string, or the last 24 hours for an unknown name."""
+    return Period.__members__.get(request.GET.get("period", "").upper(), Period.DAY)
 
 
 #: The only admin site; ``project/urls.py`` mounts it at ``/admin/``.

@@ -1,4 +1,4 @@
-"""Admin pages of refusals, science failures, outages and heartbeats."""
+"""Admin pages of refusals, science failures, outages, heartbeats and the outbox."""
 
 from __future__ import annotations
 
@@ -7,12 +7,25 @@ from typing import Any
 from django.contrib import admin, messages
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
 from django.utils import timezone
 
-from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin
+from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, has_right
+from scheduler.admin.confirm import confirmation_page_of_messages, is_confirmed
 from scheduler.admin.site import staff
 from scheduler.health import parked
-from scheduler.models import AccountAppCredit, Heartbeat, Outage, Refusal, ScienceFailure
+from scheduler.messages import outbox
+from scheduler.models import (
+    AccountAppCredit,
+    AlertState,
+    Heartbeat,
+    Outage,
+    OutboxMessage,
+    Refusal,
+    ScienceFailure,
+    StatusSample,
+    WorkunitWakeup,
+)
 from scheduler.results import outages
 from scheduler.rights import Right
 
@@ -131,6 +144,32 @@ class HeartbeatAdmin(RecordAdmin):
     search_fields = ("name",)
 
 
+@admin.register(StatusSample, site=staff)
+class StatusSampleAdmin(RecordAdmin):
+    """The page of samples of the project's figures, which the charts of the desk show."""
+
+    list_display = ("at", "is_hourly")
+    ordering = ("-at",)
+
+
+@admin.register(AlertState, site=staff)
+class AlertStateAdmin(RecordAdmin):
+    """The page of alerts that the housekeeper saw last, and of their reports."""
+
+    list_display = ("kind", "subject", "sentence", "began_at", "reported_at")
+    list_filter = ("kind",)
+    search_fields = ("sentence",)
+
+
+@admin.register(WorkunitWakeup, site=staff)
+class WorkunitWakeupAdmin(RecordAdmin):
+    """The page of the transitioner's queue: the workunits that it must look at."""
+
+    list_display = ("id", "workunit_id", "inserted_at")
+    search_help_text = "Number of a workunit"
+    search_numbers = ("workunit_id",)
+
+
 @admin.register(AccountAppCredit, site=staff)
 class AccountAppCreditAdmin(RecordAdmin):
     """The page of credit by account and app."""
@@ -139,3 +178,75 @@ class AccountAppCreditAdmin(RecordAdmin):
     list_filter = ("app",)
     search_fields = ("account__email", "account__name")
     search_numbers = ("account_id",)
+
+
+@admin.register(OutboxMessage, site=staff)
+class OutboxMessageAdmin(RecordAdmin):
+    """The page of messages, with actions to retry and drop those that were not sent.
+
+    The text of a message can contain a secret, so it is neither shown nor searched.
+    """
+
+    list_display = (
+        "id",
+        "kind",
+        "recipient",
+        "subject",
+        "created_at",
+        "attempts",
+        "next_attempt_at",
+        "sent_at",
+        "parked_at",
+        "last_error",
+    )
+    list_filter = (("parked_at", admin.EmptyFieldListFilter), "kind")
+    search_fields = ("recipient",)
+    exclude = ("text",)
+    actions = ("retry", "drop")
+
+    def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
+        """Return False for lookups of the text, by which it could be guessed letter by letter."""
+        if lookup.partition("__")[0] == "text":
+            return False
+        return super().lookup_allowed(lookup, value, request)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[OutboxMessage]:
+        """Return the messages without their texts."""
+        return super().get_queryset(request).defer("text")
+
+    def has_administer_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may retry and drop messages."""
+        return has_right(request, Right.ADMINISTER_PROJECT)
+
+    @admin.action(description="Send the selected messages again", permissions=["administer"])
+    def retry(
+        self, request: HttpRequest, queryset: QuerySet[OutboxMessage]
+    ) -> TemplateResponse | None:
+        """Make the selected messages due at once, after the user confirmed it."""
+        ids = list(queryset.values_list("pk", flat=True))
+        if not is_confirmed(request):
+            explanation = "The housekeeper sends them at once, with all attempts."
+            return self._confirmation(request, ids, "retry", explanation)
+        with self.refusals_shown(request, outbox.NotWaiting):
+            count = outbox.retry(ids, now=timezone.now())
+            self.message_user(request, f"{count} will be sent again.")
+        return None
+
+    @admin.action(description="Drop the selected messages", permissions=["administer"])
+    def drop(
+        self, request: HttpRequest, queryset: QuerySet[OutboxMessage]
+    ) -> TemplateResponse | None:
+        """Delete the selected messages that were not sent, after the user confirmed it."""
+        ids = list(queryset.values_list("pk", flat=True))
+        if not is_confirmed(request):
+            explanation = "This cannot be undone: they are deleted and never sent."
+            return self._confirmation(request, ids, "drop", explanation)
+        with self.refusals_shown(request, outbox.NotWaiting):
+            self.message_user(request, f"{outbox.drop(ids)} were dropped.")
+        return None
+
+    def _confirmation(
+        self, request: HttpRequest, ids: list[int], action: str, explanation: str
+    ) -> TemplateResponse:
+        names = [f"{row.subject} (to {row.recipient})" for row in outbox.unsent(ids)]
+        return confirmation_page_of_messages(self, request, names, action, explanation)

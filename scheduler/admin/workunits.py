@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
+from django import forms
 from django.conf import settings
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
@@ -22,8 +25,8 @@ from scheduler.admin.history import (
     workunit_state,
 )
 from scheduler.admin.site import staff
-from scheduler.lifecycle import Axis, ErrorMask, WorkunitState, state_label
-from scheduler.models import Result, Workunit, WorkunitFile
+from scheduler.lifecycle import NO_RESULT, Axis, ErrorMask, WorkunitState, state_label
+from scheduler.models import Dependency, Result, Workunit, WorkunitFile
 from scheduler.work import control as operations
 from scheduler.work import explain as queries
 
@@ -42,7 +45,8 @@ class AnswerFilter(admin.SimpleListFilter):
     parameter_name = "answer"
     _RULES = {
         WorkunitState.OPEN: Q(canonical_result__isnull=True, error_mask=0),
-        WorkunitState.CANONICAL: Q(canonical_result__isnull=False),
+        WorkunitState.CANONICAL: Q(canonical_result__gt=NO_RESULT),
+        WorkunitState.COMPLETE: Q(canonical_result=NO_RESULT),
         WorkunitState.FAILED: ~Q(error_mask=0),
     }
 
@@ -54,6 +58,17 @@ class AnswerFilter(admin.SimpleListFilter):
         if self.value() not in WorkunitState.__members__:
             return queryset
         return queryset.filter(self._RULES[WorkunitState[str(self.value())]])
+
+
+class HoldForm(ActionForm):
+    """The form of the actions of workunits, with the code of a hold."""
+
+    hold_code = forms.CharField(
+        required=False,
+        label="Code of the hold:",
+        max_length=10,
+        widget=forms.TextInput(attrs={"size": 6, "placeholder": "-7"}),
+    )
 
 
 class InputsOfWorkunit(RecordInline):
@@ -80,6 +95,7 @@ class WorkunitAdmin(RecordAdmin):
     list_filter = (
         AnswerFilter,
         "release_state",
+        "hold_code",
         "need_validate",
         "assimilate_state",
         "file_delete_state",
@@ -91,6 +107,7 @@ class WorkunitAdmin(RecordAdmin):
     search_help_text = "Beginning of a workunit's name, or its number"
     inlines = (InputsOfWorkunit,)
     actions = ("cancel", "hold", "release_again", "explain")
+    action_form = HoldForm
     change_form_template = "scheduler/admin/workunit.html"
     readonly_fields = ("answer", "release", "validation", "assimilation", "files", "errors")
     fieldsets = (
@@ -100,7 +117,12 @@ class WorkunitAdmin(RecordAdmin):
             "answer",
             "errors",
             "release",
+            "hold_code",
             "pending_dependency_count",
+            "waits_for_batch",
+            "is_group",
+            "has_parents",
+            "has_children",
             "validation",
             "assimilation",
             "files",
@@ -135,11 +157,16 @@ class WorkunitAdmin(RecordAdmin):
         section(
             "Bounds",
             "delay_bound",
+            "expected_duration",
+            "bundle_id",
+            "max_termination_time",
             "rsc_fpops_est",
             "rsc_fpops_bound",
             "rsc_memory_bound",
             "rsc_disk_bound",
             "rsc_bandwidth_bound",
+            "requested_cpus",
+            "requested_gpus",
             "start_after",
             "start_before",
             "end_before",
@@ -202,8 +229,14 @@ class WorkunitAdmin(RecordAdmin):
 
     @admin.action(description="Hold the selected workunits back", permissions=["move"])
     def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Stop sending results of the workunits until they are released."""
-        self._act(request, queryset, "held", operations.hold)
+        """Stop sending results of the workunits until they are released; store the code, if any."""
+        code = request.POST.get("hold_code") or None
+        if code is not None and not re.fullmatch(r"-?[0-9]{1,9}", code):
+            msg = f"The code {code[:20]!r} is not a number. Hint: leave it empty, or write -7."
+            self.message_user(request, msg, messages.ERROR)
+            return
+        hold_code = None if code is None else int(code)
+        self._act(request, queryset, "held", operations.hold, hold_code=hold_code)
 
     @admin.action(description="Release the selected workunits", permissions=["move"])
     def release_again(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
@@ -222,7 +255,7 @@ class WorkunitAdmin(RecordAdmin):
         queryset: QuerySet[Workunit],
         done: str,
         operation: Callable[..., operations.Outcome],
-        **arguments: str,
+        **arguments: Any,
     ) -> None:
         ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
         if len(ids) > MAX_ACTION_ROWS:
@@ -232,7 +265,7 @@ class WorkunitAdmin(RecordAdmin):
             )
             self.message_user(request, msg, messages.ERROR)
             return
-        with self.refusals_shown(request, LookupError):
+        with self.refusals_shown(request, LookupError, ValueError):
             outcome = operation(ids=ids, now=timezone.now(), **arguments)
             self.message_user(request, outcome_sentence(outcome, done))
 
@@ -263,7 +296,7 @@ def reasons_of(workunit: Workunit) -> tuple[str, ...]:
 def results_of(workunit: Workunit) -> list[Result]:
     """Return the workunit's results in order of attempt, without the column `stderr`."""
     rows = Result.objects.filter(workunit=workunit).select_related("account", "host")
-    return list(rows.defer("stderr").order_by("attempt"))
+    return list(rows.defer("stderr", "stdout").order_by("attempt"))
 
 
 def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
@@ -298,3 +331,12 @@ class WorkunitFileAdmin(RecordAdmin):
     search_fields = ("file__name__startswith",)
     search_help_text = "Beginning of a file's name, or number of a workunit"
     search_numbers = ("workunit_id",)
+
+
+@admin.register(Dependency, site=staff)
+class DependencyAdmin(RecordAdmin):
+    """The page of dependencies between workunits."""
+
+    list_display = ("id", "parent", "child")
+    search_help_text = "Number of a workunit"
+    search_numbers = ("parent_id", "child_id")

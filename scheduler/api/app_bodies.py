@@ -7,7 +7,8 @@ from typing import Any
 
 from rest_framework import serializers
 
-from scheduler.api.http.body import INT4, Column, Duration, JsonObject, RowShown, Strict
+from scheduler.api.http.body import INT4, Column, Duration, JsonObject, NameField, RowShown, Strict
+from scheduler.config import MAX_TERMINATION_TIME
 from scheduler.models import App
 from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
 
@@ -61,8 +62,10 @@ class AppOut(RowShown):
     trusted_after = Column()
     hr_type = Column()
     homogeneous_app_version = Column()
+    ack_timeout_seconds = Seconds("ack_timeout", allow_null=True)
     grace_seconds = Seconds("grace")
     credit_window_seconds = Seconds("credit_window", allow_null=True)
+    max_termination_seconds = Seconds("max_termination_time")
     delete_delay_seconds = Seconds("delete_delay")
     reliable_max_turnaround_seconds = Seconds("reliable_max_turnaround", allow_null=True)
     reliable_wait_seconds = Seconds("reliable_wait")
@@ -143,8 +146,21 @@ class ChangedApp(Strict):
     trusted_after = _whole(1)
     hr_type = serializers.IntegerField(required=False, min_value=0, max_value=2)
     homogeneous_app_version = serializers.BooleanField(required=False)
+    ack_timeout_seconds = Seconds(
+        "ack_timeout",
+        required=False,
+        allow_null=True,
+        help_text="A result times out if its client does not list it within this time after it was "
+        "sent. If null, only the deadline applies.",
+    )
     grace_seconds = Seconds("grace", required=False)
     credit_window_seconds = Seconds("credit_window", required=False, allow_null=True)
+    max_termination_seconds = Seconds(
+        "max_termination_time",
+        required=False,
+        max_value=int(MAX_TERMINATION_TIME.total_seconds()),
+        help_text="Seconds that a cancelled program gets to end after SIGTERM, before SIGKILL.",
+    )
     delete_delay_seconds = Seconds("delete_delay", required=False)
     reliable_max_turnaround_seconds = Seconds(
         "reliable_max_turnaround", required=False, allow_null=True
@@ -167,8 +183,7 @@ class ChangedApp(Strict):
 class NewApp(ChangedApp):
     """The fields of a new app."""
 
-    name = serializers.RegexField(
-        r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$",
+    name = NameField(
         max_length=60,
         help_text="Letters, digits, - . and _. Clients and result folders use this name.",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from django.http import Http404
 from django.utils import timezone
 from rest_framework.authentication import BaseAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
@@ -11,6 +12,7 @@ from rest_framework.permissions import BasePermission
 
 from scheduler.api.http.openapi_operation import Access, Scope, spec_of
 from scheduler.people import api_tokens
+from scheduler.pool import host_tokens
 from scheduler.rights import Right
 
 if TYPE_CHECKING:
@@ -33,10 +35,11 @@ class BearerToken(BaseAuthentication):
 
         Raises `AuthenticationFailed` if the scheme is not Bearer or the token is invalid.
         """
-        if required_access(request.parser_context.get("view"), request.method) is Access.PUBLIC:
+        access = required_access(request.parser_context.get("view"), request.method)
+        if access is Access.PUBLIC:
             return None
         words = get_authorization_header(request).split()
-        if not words:
+        if not words or access is Access.POOL:
             return None
         if words[0].lower() != b"bearer":
             msg = (
@@ -103,6 +106,8 @@ class NeedsScope(BasePermission):
         missing, for which Django REST framework returns 401.
         """
         access = required_access(view, request.method)
+        if access is Access.POOL:
+            return _is_of_pool(request)
         if not isinstance(access, Scope):
             return access is not Access.ANY or request.auth is not None
         spec = spec_of(view, request.method)
@@ -112,6 +117,28 @@ class NeedsScope(BasePermission):
         if request.auth is None:
             return False
         raise missing_scope(request, access)
+
+
+def _is_of_pool(request: Request) -> bool:
+    """Store the host of a host token in `request.auth`; raises Http404 for other callers.
+
+    Raises `AuthenticationFailed` for a host token that is not valid, so that the operator of a host
+    knows the reason.
+    """
+    words = get_authorization_header(request).split()
+    is_bearer = len(words) == 2 and words[0].lower() == b"bearer"  # noqa: PLR2004  scheme and token
+    text = words[1].decode("ascii", "replace") if is_bearer else ""
+    if not text.startswith(host_tokens.PREFIX):
+        raise Http404
+    pool_host = host_tokens.recognize(text, now=timezone.now())
+    if pool_host is None:
+        msg = (
+            "The host token is unknown, expired or revoked, or its host is denied. "
+            "Hint: create another one with `manage.py pool enroll HOST`."
+        )
+        raise AuthenticationFailed(msg)
+    request.auth = pool_host
+    return True
 
 
 def missing_scope(request: Request, scope: Scope) -> PermissionDenied:

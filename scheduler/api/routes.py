@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django.urls import path, re_path
-from drf_spectacular.views import SpectacularAPIView
+from django.utils.module_loading import import_string
 
 import scheduler.api.converters  # noqa: F401  registers the converters
 from scheduler.api.endpoints import (
@@ -28,34 +28,74 @@ from scheduler.api.endpoints import (
     weak_key,
     workunits,
 )
+from scheduler.api.endpoints.bulk import holding, query_submissions
+from scheduler.api.endpoints.people import consents, teams
+from scheduler.api.endpoints.task_lists import bundles
+from scheduler.api.pool import endpoints as pool
 
-_OPEN: dict[str, Any] = {"authentication_classes": [], "permission_classes": []}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from django.http import HttpRequest
+    from django.http.response import HttpResponseBase
+
+
+def _documentation(name: str) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Return a view that imports `scheduler.api.documentation` when it is called."""
+
+    def view(request: HttpRequest) -> HttpResponseBase:
+        answer: HttpResponseBase = import_string(f"scheduler.api.documentation.{name}")(request)
+        return answer
+
+    return view
+
 
 urlpatterns = [
     path("", index.Index.as_view(), name="api_index"),
-    path("schema", SpectacularAPIView.as_view(**_OPEN), name="api_schema"),
-    path("docs", index.Swagger.as_view(url_name="api_schema", **_OPEN)),
-    path("redoc", index.Redoc.as_view(url_name="api_schema", **_OPEN)),
+    path("schema", _documentation("schema"), name="api_schema"),
+    path("docs", _documentation("swagger")),
+    path("redoc", _documentation("redoc")),
     path("app-versions/<id:version_id>", app_versions.OneVersion.as_view()),
     path("apps", apps.Apps.as_view()),
     path("apps/<name:name>", apps.OneApp.as_view()),
+    path("apps/<name:name>/statistics", usage.AppStatistics.as_view()),
     path("apps/<name:name>/versions", publishing.Versions.as_view()),
     path("batches", batches.Batches.as_view()),
     path("batches/<id:batch_id>", batches.OneBatch.as_view()),
     path("batches/<id:batch_id>/abort", batches.BatchAbort.as_view()),
+    path("batches/<id:batch_id>/graph", batches.BatchGraph.as_view()),
     path("batches/<id:batch_id>/outputs", outputs.BatchOutputs.as_view()),
     path("batches/<id:batch_id>/progress", batches.BatchProgress.as_view()),
     path("batches/<id:batch_id>/retire", batches.BatchRetire.as_view()),
     path("batches/<id:batch_id>/retry", batches.BatchRetry.as_view()),
+    path("batches/<id:batch_id>/statistics", usage.BatchStatistics.as_view()),
     path("batches/<id:batch_id>/troubles", batches.BatchTroubles.as_view()),
+    path("bundles", bundles.Bundles.as_view()),
+    path("bundles/<id:bundle_id>", bundles.OneBundle.as_view()),
     path("files", files.Files.as_view()),
     path("files/query", files.FileQuery.as_view()),
     path("files/<sha256:sha256>", files.OneFile.as_view()),
     path("hosts", hosts.Hosts.as_view()),
     path("hosts/<id:host_id>", hosts.OneHost.as_view()),
     path("me", me.Me.as_view()),
+    path("me/consents", consents.Consents.as_view()),
+    path("me/team", teams.MyTeam.as_view()),
+    path("me/team/foundership", teams.TeamFoundership.as_view()),
+    path("me/team/join", teams.JoinTeam.as_view()),
+    path("me/team/members/<id:account_id>", teams.TeamMember.as_view()),
     path("platforms", platforms.Platforms.as_view()),
+    path("pool", pool.Pool.as_view()),
+    path("pool/acquire", pool.Acquire.as_view()),
+    path("pool/claimed", pool.ClaimedResults.as_view()),
+    path("pool/results", pool.AvailableResults.as_view()),
+    path("pool/results/<id:result_id>/claim", pool.Claim.as_view()),
+    path("pool/results/<id:result_id>/report_cpu_utilization", pool.ReportOneValue.as_view()),
+    path("pool/results/<id:result_id>/report_gpu_usage", pool.ReportOneValue.as_view()),
+    path("pool/results/<id:result_id>/report_memory_usage", pool.ReportOneValue.as_view()),
+    path("pool/results/<id:result_id>/report_usage", pool.ReportUsage.as_view()),
+    path("pool/wait", pool.Wait.as_view()),
     path("queues", queues.Queues.as_view()),
+    path("balance", queues.Balance.as_view()),
     path("queues/<name:name>", queues.OneQueue.as_view()),
     path("results", results.Results.as_view()),
     path("results/<id:result_id>", results.OneResult.as_view()),
@@ -68,8 +108,21 @@ urlpatterns = [
     path("weak-key", weak_key.WeakKey.as_view()),
     path("workunits", workunits.Workunits.as_view()),
     path("workunits/cancel", cancelling.CancelWorkunits.as_view()),
+    path("workunits/from-query", query_submissions.QuerySubmissions.as_view()),
+    path("workunits/hold", holding.HoldWorkunits.as_view()),
+    path("workunits/release", holding.ReleaseWorkunits.as_view()),
     path("workunits/<id:workunit_id>", workunits.OneWorkunit.as_view()),
+    path("workunits/<id:workunit_id>/add_continuation", workunits.AddContinuation.as_view()),
+    path("workunits/<id:workunit_id>/add_continuations", workunits.AddContinuations.as_view()),
     path("workunits/<id:workunit_id>/cancel", cancelling.CancelWorkunit.as_view()),
+    path("workunits/<id:workunit_id>/current_history", workunits.WorkunitCurrentHistory.as_view()),
+    path("workunits/<id:workunit_id>/history", workunits.WorkunitHistory.as_view()),
+    path("workunits/<id:workunit_id>/remove_continuation", workunits.RemoveContinuation.as_view()),
+    path(
+        "workunits/<id:workunit_id>/remove_continuations", workunits.RemoveContinuations.as_view()
+    ),
+    path("workunits/<id:workunit_id>/rounds", workunits.WorkunitRounds.as_view()),
+    path("workunits/<id:workunit_id>/statistics", workunits.WorkunitStatistics.as_view()),
     path("workunits/<id:workunit_id>/timeline", workunits.WorkunitTimeline.as_view()),
     re_path("", index.UnknownAddress.as_view()),
 ]

@@ -96,9 +96,22 @@ class Schema(AutoSchema):
         [first] = super().get_tags() or [""]
         return [_TAGS.get(first, first)]
 
+    def get_operation_id(self) -> str:
+        return self.spec.name
+
+    def get_summary(self) -> str:
+        return self.spec.summary
+
+    def get_request_serializer(self) -> Any:
+        return self.spec.body
+
+    def get_response_serializers(self) -> Any:
+        return self.spec.answers
+
     def get_override_parameters(self) -> list[Any]:
-        """Return the query serializer in a list, or an empty list if the operation has none."""
-        return [self.spec.query] if self.spec.query is not None else []
+        """Return the query serializer, if the operation has one, and its other parameters."""
+        query = [self.spec.query] if self.spec.query is not None else []
+        return [*query, *self.spec.parameters]
 
     def _get_filter_parameters(self) -> list[dict[str, Any]]:
         filterset = getattr(self.view, "filterset_class", None)
@@ -147,16 +160,8 @@ class Schema(AutoSchema):
         described = super().get_operation(*args, **kwargs)
         if described is None:
             return None
-        spec, access = self.spec, required_access(self.view, self.method)
-        if access not in Access:
-            described["x-scope"] = str(access)
-            names = f"`{access}`"
-            if spec.or_scope is not None:
-                described["x-or-scope"] = str(spec.or_scope)
-                names += f" or `{spec.or_scope}`"
-            described["description"] = (
-                f"{described.get('description', '')}\n\nNeeds scope {names}.".strip()
-            )
+        spec = self.spec
+        self._describe_access(described)
         if isinstance(spec.body, Mapping):
             described["requestBody"]["required"] = True
         if spec.idempotent or spec.keyed:
@@ -178,12 +183,28 @@ class Schema(AutoSchema):
         described["responses"] = dict(sorted(described["responses"].items()))
         return described
 
+    def _describe_access(self, described: dict[str, Any]) -> None:
+        """Add the scope that a token needs, or the kind of token, to an operation."""
+        spec, access = self.spec, required_access(self.view, self.method)
+        text = described.get("description", "")
+        if access is Access.POOL:
+            described["x-access"] = str(access)
+            described["description"] = f"{text}\n\nNeeds a host token; other callers get 404."
+        elif access not in Access:
+            described["x-scope"] = str(access)
+            names = f"`{access}`"
+            if spec.or_scope is not None:
+                described["x-or-scope"] = str(spec.or_scope)
+                names += f" or `{spec.or_scope}`"
+            described["description"] = f"{text}\n\nNeeds scope {names}.".strip()
+
     def _error_statuses(self) -> set[str]:
         spec, access = self.spec, required_access(self.view, self.method)
         conditions = (
             (True, {400, *spec.problems}),
             (access is not Access.PUBLIC, {401}),
-            (access not in {Access.PUBLIC, Access.ANY}, {403}),
+            (access not in {Access.PUBLIC, Access.ANY, Access.POOL}, {403}),
+            (access is Access.POOL, {404}),
             ("{" in self.path, {404}),
             (spec.listed, {422}),
             (spec.body is not None, {413, 415, 422}),

@@ -128,6 +128,10 @@ class BatchShown(Shown):
     accelerate_tail = serializers.BooleanField()
     priority = serializers.IntegerField(allow_null=True)
     keep_outputs = serializers.BooleanField()
+    bundle_size = serializers.IntegerField(
+        allow_null=True, help_text="Maximum number of workunits of each task list."
+    )
+    bundle_duration_seconds = Duration(source="bundle_duration", allow_null=True)
     meta = JsonObject()
     progress = ProgressShown()
     cost = CostShown()
@@ -219,11 +223,17 @@ class WorkunitBrief(Shown):
     canonical_result = serializers.IntegerField(source="canonical_result_id", allow_null=True)
     credit = serializers.FloatField(source="canonical_credit")
     priority = serializers.IntegerField()
+    hold_code = serializers.IntegerField(
+        allow_null=True, help_text="The code of a held workunit; null if it has none."
+    )
     command_line = serializers.CharField()
     meta = JsonObject()
 
     def read_errors(self, workunit: Workunit) -> list[str]:
         return error_words(workunit.error_mask)
+
+    def read_canonical_result(self, workunit: Workunit) -> int | None:
+        return workunit.canonical_result_id or None
 
 
 class WorkunitShown(WorkunitBrief):
@@ -238,7 +248,24 @@ class WorkunitShown(WorkunitBrief):
     rsc_memory_bound = serializers.FloatField()
     rsc_disk_bound = serializers.FloatField()
     rsc_bandwidth_bound = serializers.FloatField()
+    requested_cpus = serializers.FloatField(
+        help_text="CPUs that each result uses; 0: those of its app version."
+    )
+    requested_gpus = serializers.FloatField(
+        help_text="GPUs that each result uses; 0: those of its app version."
+    )
     delay_bound_seconds = Duration(source="delay_bound")
+    expected_duration_seconds = Duration(source="expected_duration", allow_null=True)
+    bundle = serializers.IntegerField(
+        source="bundle_id",
+        allow_null=True,
+        help_text="Id of the task list. 0 while the workunit waits for one; null if its results "
+        "are sent singly.",
+    )
+    max_termination_time = Duration(
+        allow_null=True,
+        help_text="Seconds that a cancelled program gets to end after SIGTERM; null: the app's.",
+    )
     min_quorum = serializers.IntegerField()
     target_nresults = serializers.IntegerField()
     max_error_results = serializers.IntegerField(
@@ -247,9 +274,33 @@ class WorkunitShown(WorkunitBrief):
     max_total_results = serializers.IntegerField()
     max_success_results = serializers.IntegerField()
     max_timeouts = serializers.IntegerField(allow_null=True)
+    group = serializers.BooleanField(
+        source="is_group",
+        help_text="Whether the workunit has no command, and is done when the workunits in `after` "
+        "are done.",
+    )
+    after = serializers.ListField(
+        child=serializers.IntegerField(),
+        source="parent_ids",
+        help_text="Ids of the workunits that must have an answer before this one is sent.",
+    )
+    continuations = serializers.ListField(
+        child=serializers.IntegerField(),
+        source="child_ids",
+        help_text="Ids of the workunits that wait for this one.",
+    )
+    pending_dependency_count = serializers.IntegerField(
+        help_text="Number of workunits and batches for which this workunit still waits."
+    )
     start_after = serializers.DateTimeField(allow_null=True)
     start_before = serializers.DateTimeField(allow_null=True)
     end_before = serializers.DateTimeField(allow_null=True)
+    queue = serializers.CharField(
+        allow_null=True, help_text="The name of the queue that sends its results, or null."
+    )
+
+    def read_queue(self, workunit: Workunit) -> str | None:
+        return None if workunit.queue is None else workunit.queue.name
 
     def read_input_files(self, workunit: Workunit) -> Iterable[object]:
         """Return the input files, or their descriptions in `past_inputs` once they are deleted."""
@@ -282,6 +333,11 @@ class ResultShown(_StatesShown):
     received_at = serializers.DateTimeField(allow_null=True)
     fraction_done = serializers.FloatField()
     exit_status = serializers.IntegerField()
+    app_status = serializers.IntegerField(
+        allow_null=True,
+        help_text="The positive status that the program reported, for apps with the success rule "
+        "`runner`: 1 is success, 2 is failure, the others are the app's own.",
+    )
     cpu_seconds = serializers.FloatField(source="cpu_time")
     elapsed_seconds = serializers.FloatField(source="elapsed_time")
     credit = serializers.FloatField(source="granted_credit")
@@ -289,9 +345,25 @@ class ResultShown(_StatesShown):
 
 
 class ResultWithStderr(ResultShown):
-    """A result with the standard error output of its program."""
+    """A result with the standard output and standard error output of its program."""
 
     stderr = serializers.CharField()
+    stdout = serializers.CharField(
+        allow_null=True,
+        help_text="The standard output that the program reported, for apps with the success rule "
+        "`runner`; null if it is stored in a file.",
+    )
+    stdio = serializers.ChoiceField(
+        choices=["inline", "file"],
+        allow_null=True,
+        help_text="Where the reported standard output is: in `stdout`, or in the first output "
+        "file. Null for other apps.",
+    )
+
+    def read_stdio(self, result: Result) -> str | None:
+        if result.app_status is None:
+            return None
+        return "file" if result.stdout is None else "inline"
 
 
 class StepShown(Shown):

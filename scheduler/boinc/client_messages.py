@@ -43,7 +43,7 @@ def about_work(
 
 
 def _is_unsupported(work: Work, catalog: Catalog) -> bool:
-    """Whether the project has app versions, but no app version for this computer."""
+    """Return True if the project has app versions, but no app version for this computer."""
     return not work.versions and bool(work.apps) and catalog.any_version
 
 

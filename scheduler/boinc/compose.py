@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from hashlib import md5
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from scheduler import signing, storage
 from scheduler.boinc.translate import GPU_TYPES
-from scheduler.boinc.wire import messages
+from scheduler.boinc.wire import messages, xml
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.facts import (
     AppFacts,
@@ -23,13 +26,21 @@ from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.lost_results import Holdings
 from scheduler.hosts.identity import Caller
 from scheduler.messages.facts import PendingTrickle
+from scheduler.people import feed_keys
 from scheduler.results.facts import output_name
+from scheduler.results.rules.reports import RUNNER
 
 #: The server version in replies.  BOINC clients let a server of version 507 or later replace
 #: host-specific preferences, and treat version 800 or later as a current server.
 SCHEDULER_VERSION = 802
 #: The maximum number of cached file messages: programs and common inputs are sent to many hosts.
 _MAX_CACHED_FILES = 1024
+#: A client that is sent no `max_termination_time` uses this one, in seconds.
+DEFAULT_TERMINATION_SECONDS = 10.0
+#: How often clients fetch the feed of notices, as in BOINC.
+FEED_POLL_SECONDS = 86_400.0
+#: Clients ignore a feed whose address, escaped as XML, is longer.
+MAX_FEED_URL = 255
 _PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 
 
@@ -91,6 +102,18 @@ def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, o
     return part
 
 
+def feed_part(caller: Caller, config: ProjectConfig) -> dict[str, object]:
+    """Return the field with the feed of the account's notices.
+
+    The feed is left out if its address is longer than clients can read.
+    """
+    auth = feed_keys.feed_key(caller.account_id, caller.password_digest)
+    url = f"{config.master_url}notices.php?userid={caller.account_id}&auth={auth}"
+    if len(xml.escape(url)) > MAX_FEED_URL:
+        return {}
+    return {"rss_feeds": (messages.RssFeed(url=url, poll_interval=FEED_POLL_SECONDS),)}
+
+
 def _md5(text: str) -> str:
     return md5(text.encode(), usedforsecurity=False).hexdigest()
 
@@ -144,9 +167,9 @@ def work_part(
         "app_versions": tuple(
             _version(version, used[version.facts.id], work.version_files) for version in published
         ),
-        "workunits": tuple(_workunits(work)),
+        "workunits": tuple(_workunits(work, config)),
         "uploads": tuple(_uploads(sent, config)),
-        "results": tuple(_result(result, work.versions[result.app_version_id]) for result in sent),
+        "results": _results(sent, work.versions),
     }
 
 
@@ -223,7 +246,7 @@ def _coprocs(facts: VersionFacts) -> tuple[messages.CoprocUsage, ...]:
     return (messages.CoprocUsage(type=kind, count=facts.device_count),)
 
 
-def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
+def _workunits(work: Work, config: ProjectConfig) -> Iterable[messages.ReplyWorkunit]:
     refs: dict[int, list[messages.FileRef]] = {}
     for file in work.inputs:
         refs.setdefault(file.workunit_id, []).append(
@@ -242,9 +265,33 @@ def _workunits(work: Work) -> Iterable[messages.ReplyWorkunit]:
             rsc_fpops_bound=result.rsc_fpops_bound * scale,
             rsc_memory_bound=result.rsc_memory_bound,
             rsc_disk_bound=result.rsc_disk_bound,
-            command_line=_command_line(result, version.app, refs.get(result.workunit_id, ())),
+            max_termination_time=_termination_seconds(result),
+            command_line=_command_line(
+                result, version.app, refs.get(result.workunit_id, ()), config
+            ),
             file_refs=tuple(refs.get(result.workunit_id, ())),
+            **_requested_usage(result, version),
         )
+
+
+def _termination_seconds(result: AssignedResult) -> float | None:
+    """Return the seconds between SIGTERM and SIGKILL; None for the default of our client."""
+    seconds = result.max_termination_time.total_seconds()
+    return None if seconds == DEFAULT_TERMINATION_SECONDS else seconds
+
+
+def _requested_usage(result: AssignedResult, version: Version) -> dict[str, Any]:
+    """Return the fields on resource usage of a workunit that requests CPUs or GPUs, else none."""
+    if not (result.requested_cpus or result.requested_gpus):
+        return {}
+    facts = version.facts
+    count = result.requested_gpus or facts.device_count
+    return {
+        "avg_ncpus": result.requested_cpus or facts.avg_ncpus,
+        "flops": result.flops,
+        "coprocs": _coprocs(replace(facts, device_count=count)),
+        "cmdline": version.cmdline or None,
+    }
 
 
 def _fpops_scale(result: AssignedResult, version: Version) -> float:
@@ -259,7 +306,10 @@ def _fpops_scale(result: AssignedResult, version: Version) -> float:
 
 
 def _command_line(
-    result: AssignedResult, app: AppFacts, inputs: Sequence[messages.FileRef]
+    result: AssignedResult,
+    app: AppFacts,
+    inputs: Sequence[messages.FileRef],
+    config: ProjectConfig,
 ) -> str | None:
     if not app.is_launched:
         return result.command_line or None
@@ -270,6 +320,13 @@ def _command_line(
         inputs=[ref.open_name or ref.file_name for ref in inputs],
         outputs=[output["open_name"] for output in result.outputs],
         optional=[output["open_name"] for output in result.outputs if output.get("optional")],
+        inline_bytes=_inline_bytes(result, config) if app.success_rule == RUNNER else None,
+    )
+
+
+def _inline_bytes(result: AssignedResult, config: ProjectConfig) -> int:
+    return launching.inline_bytes(
+        config.stdio_storage, config.stdio_inline_bytes, has_outputs=bool(result.outputs)
     )
 
 
@@ -291,7 +348,24 @@ def _uploads(
             )
 
 
-def _result(result: AssignedResult, version: Version) -> messages.ReplyResult:
+def _results(
+    sent: Sequence[AssignedResult], versions: Mapping[int, Version]
+) -> tuple[messages.ReplyResult, ...]:
+    """Return the results; those of a task list are numbered from 1, in the list's order."""
+    listed = [result for result in sent if result.bundle_id]
+    listed.sort(key=lambda result: (result.bundle_id, result.workunit_id))
+    places = {
+        result.result_id: place
+        for _, members in groupby(listed, key=attrgetter("bundle_id"))
+        for place, result in enumerate(members, 1)
+    }
+    return tuple(
+        _result(result, versions[result.app_version_id], places.get(result.result_id, 0))
+        for result in sent
+    )
+
+
+def _result(result: AssignedResult, version: Version, place: int) -> messages.ReplyResult:
     return messages.ReplyResult(
         name=result.result_name,
         wu_name=result.workunit_name,
@@ -300,6 +374,8 @@ def _result(result: AssignedResult, version: Version) -> messages.ReplyResult:
         version_num=version.facts.version_num,
         plan_class=version.facts.plan_class,
         report_immediately=any("report_immediately" in output for output in result.outputs),
+        bundle=result.bundle_id,
+        bundle_place=place,
         file_refs=tuple(
             messages.FileRef(
                 file_name=output_name(result.result_name, result.result_id, position),

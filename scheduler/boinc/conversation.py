@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from scheduler.boinc import client_messages, compose, translate
+from scheduler.boinc import client_messages, compose, rpc_counts, translate
 from scheduler.boinc.file_moves import file_moves_part
 from scheduler.boinc.wire.messages import GuiUrl, Message, SchedulerReply, SchedulerRequest
 from scheduler.config import ProjectConfig
@@ -30,6 +30,7 @@ from scheduler.hosts import identity, recognition
 from scheduler.hosts.facts import HostDescription
 from scheduler.messages import trickles
 from scheduler.messages.facts import FileMoves, PendingTrickle
+from scheduler.metrics import RpcOutcome
 from scheduler.results import report
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,14 @@ class Call:
 
     request: SchedulerRequest
     ip_addr: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reply to a refused request, and the reason under which it is counted."""
+
+    reply: SchedulerReply
+    outcome: RpcOutcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,16 +120,19 @@ def answer_all(
     error affects only the request that causes it.  If the database is unreachable, the error is
     returned for all calls without a second attempt.
     """
+    replies: dict[int, SchedulerReply] = {}
+    works: list[Work] = []
+    settlements: list[report.Settlement] = []
     try:
-        keys, replies = _check_clients(calls, config)
+        keys, refusals = _check_clients(calls, config)
         # Uploads are looked up before the transaction, so that no lock is held during disk access.
         reported = report.look_up(
             [translate.reports(calls[place].request) for place in keys],
             most=config.max_results_accepted,
         )
         with transaction.atomic():
-            exchanges, refusals = _recognize(calls, keys, reported, config=config, now=now)
-            replies |= refusals
+            exchanges, refused_callers = _recognize(calls, keys, reported, config=config, now=now)
+            refusals |= refused_callers
             if exchanges:
                 batch = _batch_of(exchanges, config, now=now)
                 settlements, holdings = _take_reports(exchanges, batch)
@@ -136,36 +148,45 @@ def answer_all(
                 )
                 mail = [_take_messages(exchange, now=now) for exchange in exchanges]
                 served = zip(exchanges, settlements, host_requests, works, mail, strict=True)
-                replies |= {parts[0].place: _compose(*parts, batch) for parts in served}
+                replies = {parts[0].place: _compose(*parts, batch) for parts in served}
                 _store(exchanges, settlements, host_requests, works, replies, now=now)
     except Exception as error:  # noqa: BLE001  the error is returned or logged
         if len(calls) == 1 or _is_unreachable(error):
             return [error] * len(calls)
         log.warning("batch_undone", extra={"rpcs": len(calls), "error": repr(error)})
         return [reply for call in calls for reply in answer_all([call], config=config, now=now)]
+    rpc_counts.count_batch(
+        answered=len(replies),
+        refusals=[refusal.outcome for refusal in refusals.values()],
+        works=works,
+        reported=sum(len(settlement.acknowledge) for settlement in settlements),
+    )
+    replies |= {place: refusal.reply for place, refusal in refusals.items()}
     return [replies[place] for place in range(len(calls))]
 
 
 def _check_clients(
     calls: Sequence[Call], config: ProjectConfig
-) -> tuple[dict[int, translate.CodeSignKey], dict[int, SchedulerReply]]:
-    """Return the code-signing keys for accepted clients, and the replies to refused clients.
+) -> tuple[dict[int, translate.CodeSignKey], dict[int, Refusal]]:
+    """Return the code-signing keys for accepted clients, and the refusals of the others.
 
     Both dicts are keyed by the position of the call in the batch.  A client is refused if it is too
     old, or has the code-signing key of another project.
     """
     keys: dict[int, translate.CodeSignKey] = {}
-    refusals: dict[int, SchedulerReply] = {}
+    refusals: dict[int, Refusal] = {}
     for place, call in enumerate(calls):
         if call.request.client_version < config.min_client_version:
-            text = client_messages.too_old(config)
+            text, outcome = client_messages.too_old(config), RpcOutcome.CLIENT_TOO_OLD
         elif key := translate.code_sign_key(call.request):
             keys[place] = key
             continue
         else:
             log.warning("unknown_code_sign_key", extra={"host_id": call.request.hostid})
             text = "The project has changed its security key.  Please remove and add this project."
-        refusals[place] = compose.refusal(config, text, delay=client_messages.DAY)
+            outcome = RpcOutcome.UNKNOWN_CODE_SIGN_KEY
+        reply = compose.refusal(config, text, delay=client_messages.DAY)
+        refusals[place] = Refusal(reply, outcome)
     return keys, refusals
 
 
@@ -176,10 +197,10 @@ def _recognize(
     *,
     config: ProjectConfig,
     now: datetime,
-) -> tuple[list[Exchange], dict[int, SchedulerReply]]:
+) -> tuple[list[Exchange], dict[int, Refusal]]:
     """Identify the account and host of each call in `keys`.
 
-    Returns the exchanges of recognized hosts, and the replies to refused calls by position in the
+    Returns the exchanges of recognized hosts, and the refusals of other calls by position in the
     batch.
     """
     requests = [calls[place].request for place in keys]
@@ -190,13 +211,14 @@ def _recognize(
         now=now,
     )
     exchanges: list[Exchange] = []
-    refusals: dict[int, SchedulerReply] = {}
+    refusals: dict[int, Refusal] = {}
     for place, request, description, caller, reports in zip(
         keys, requests, descriptions, callers, reported, strict=True
     ):
         if isinstance(caller, identity.CallerRefused):
             text, delay = REFUSALS[type(caller)]
-            refusals[place] = compose.refusal(config, text, delay=delay)
+            reply = compose.refusal(config, text, delay=delay)
+            refusals[place] = Refusal(reply, rpc_counts.CALLER_OUTCOMES[type(caller)])
             continue
         exchanges.append(
             Exchange(
@@ -328,6 +350,7 @@ def _compose(
             exchange.caller,
             (request.preferences.mod_time, request.global_preferences_mod_time),
         )
+        | compose.feed_part(exchange.caller, config)
         | compose.holdings_part(host_request.holdings)
         | compose.work_part(work, config, kept_files=host_request.host.near_files)
         | client_messages.delay(
@@ -391,7 +414,7 @@ def _store(
 
 
 def _is_unreachable(error: Exception) -> bool:
-    """Whether the database is unreachable, so that an immediate retry would fail as well."""
+    """Return True if the database is unreachable, so that an immediate retry would fail as well."""
     if not isinstance(error, (OperationalError, InterfaceError)):
         return False
     sqlstate = getattr(error.__cause__, "sqlstate", None)

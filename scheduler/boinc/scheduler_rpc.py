@@ -14,20 +14,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from tempfile import SpooledTemporaryFile
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, close_old_connections, connection
 from django.utils import timezone
 
+from scheduler import metrics
 from scheduler.boinc import compose, conversation
 from scheduler.boinc.call_batches import Batches, QueueFull
 from scheduler.boinc.conversation import Call
 from scheduler.boinc.database_outages import database_watchdog, outage_log
+from scheduler.boinc.rules import addresses
 from scheduler.boinc.wire import replies, requests
-from scheduler.boinc.wire.messages import SchedulerReply
+from scheduler.boinc.wire.messages import SchedulerReply, SchedulerRequest
 from scheduler.boinc.wire.xml import BadXml
 from scheduler.health import maintenance
+from scheduler.metrics import RpcOutcome
 from scheduler.sql import plans
 
 if TYPE_CHECKING:
@@ -64,10 +68,16 @@ def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> It
         # A chunked body has no length and is read to its end.
         is_chunked = "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower()
         length = environ.get("CONTENT_LENGTH") or ("" if is_chunked else "0")
-        body = reply(length, environ["wsgi.input"].read, environ.get("REMOTE_ADDR", ""))
+        body = reply(
+            length,
+            environ["wsgi.input"].read,
+            environ.get("REMOTE_ADDR", ""),
+            attached_url=attached_url_of(environ),
+        )
     except Exception:
         # The client retries after its own back-off, with the same reports.
         log.exception("scheduler_failed")
+        metrics.RPCS[RpcOutcome.ERROR].inc()
         start_response("500 Internal Server Error", [("Content-Length", "0")])
         return [b""]
     finally:
@@ -76,13 +86,20 @@ def scheduler_app(environ: WSGIEnvironment, start_response: StartResponse) -> It
     return [body]
 
 
-def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
+def reply(
+    length: str, read: Callable[[int], bytes], ip_addr: str, *, attached_url: str = ""
+) -> bytes:
     """Read a request and return its encoded reply, which may be a refusal.
 
-    `length` is the Content-Length; if it is empty, the body is read to its end.
+    `length` is the Content-Length; if it is empty, the body is read to its end.  `attached_url` is
+    the URL of the project at which the request arrived, if it is not the current one.
     """
     config = settings.PROJECT
     max_bytes = config.max_request_bytes
+    decoded_at: float | None = None
+    # The outcome of a request that is refused here; `conversation` counts the others.
+    refused: RpcOutcome | None
+    keeps_tasks, client_version = True, 0
     try:
         with _received(length, read, max_bytes=max_bytes) as (size, read_body):
             # Clients send a wrong content type (trap 2), so the raw bytes are read, never a form.
@@ -90,31 +107,67 @@ def reply(length: str, read: Callable[[int], bytes], ip_addr: str) -> bytes:
             request = requests.decode_request(
                 _body(size, read_body, max_bytes=max_bytes), max_results=config.max_results_accepted
             )
-            if notice := maintenance.stops_scheduler():
-                delay = notice.delay(timezone.now())
-                answer = compose.refusal(config, notice.text, delay=delay, down=True)
-            else:
-                answer = _batches.answer(Call(request, ip_addr), max_queued=config.max_waiting_rpcs)
-                outage_log.end()
-                if _batches.is_crowded:
-                    delay = max(answer.request_delay or 0.0, _spread(config.busy_delay))
-                    answer = replace(answer, request_delay=delay)
+            keeps_tasks = addresses.has_tasks(request)
+            client_version = request.client_version
+            decoded_at = perf_counter()
+            answer, refused = _answer(request, ip_addr)
             # A long request is freed before the next one is decoded.
             del request
-    except _TooLong as error:
+    except (_TooLong, BadXml, QueueFull, OperationalError, InterfaceError) as error:
+        answer, refused = _refuse(error)
+    if attached_url and attached_url != config.master_url:
+        answer = addresses.reply_at(
+            attached_url, answer, keeps_tasks=keeps_tasks, client_version=client_version
+        )
+    encoded = replies.encode_reply(answer)
+    if refused is not None:
+        metrics.RPCS[refused].inc()
+    if decoded_at is not None:
+        metrics.RPC_SECONDS.observe(perf_counter() - decoded_at)
+    return encoded
+
+
+def _answer(request: SchedulerRequest, ip_addr: str) -> tuple[SchedulerReply, RpcOutcome | None]:
+    """Return the reply to a request, and MAINTENANCE if it is refused because of maintenance."""
+    config = settings.PROJECT
+    if notice := maintenance.stops_scheduler():
+        delay = notice.delay(timezone.now())
+        refusal = compose.refusal(config, notice.text, delay=delay, down=True)
+        return refusal, RpcOutcome.MAINTENANCE
+    answer = _batches.answer(Call(request, ip_addr), max_queued=config.max_waiting_rpcs)
+    outage_log.end()
+    if _batches.is_crowded:
+        delay = max(answer.request_delay or 0.0, _spread(config.busy_delay))
+        answer = replace(answer, request_delay=delay)
+    return answer, None
+
+
+def _refuse(error: Exception) -> tuple[SchedulerReply, RpcOutcome]:
+    """Return the reply to a request that could not be answered, and its outcome."""
+    config = settings.PROJECT
+    if isinstance(error, _TooLong):
         log.warning("request_too_long", extra={"bytes": str(error)})
-        text = f"Your request is longer than {max_bytes >> 20} MB; it was not read."
-        answer = compose.refusal(config, text, delay=HOUR)
-    except BadXml as error:
-        answer = compose.refusal(config, f"Your request cannot be read: {error}", delay=HOUR)
-    except QueueFull:
-        answer = compose.refusal(config, BUSY, delay=_spread(config.busy_delay), down=True)
-    except (OperationalError, InterfaceError) as error:
-        # Clients repeat reports that are not acknowledged, so no report is lost.
-        outage_log.begin(database_watchdog.cause_of(error))
-        text = "The project's database is unavailable; your client will try again."
-        answer = compose.refusal(config, text, delay=_spread(MINUTE), down=True)
-    return replies.encode_reply(answer)
+        text = f"Your request is longer than {config.max_request_bytes >> 20} MB; it was not read."
+        return compose.refusal(config, text, delay=HOUR), RpcOutcome.TOO_LONG
+    if isinstance(error, BadXml):
+        text = f"Your request cannot be read: {error}"
+        return compose.refusal(config, text, delay=HOUR), RpcOutcome.UNREADABLE
+    if isinstance(error, QueueFull):
+        delay = _spread(config.busy_delay)
+        return compose.refusal(config, BUSY, delay=delay, down=True), RpcOutcome.SERVER_BUSY
+    # Clients repeat reports that are not acknowledged, so no report is lost.
+    outage_log.begin(database_watchdog.cause_of(error))
+    text = "The project's database is unavailable; your client will try again."
+    delay = _spread(MINUTE)
+    return compose.refusal(config, text, delay=delay, down=True), RpcOutcome.DATABASE
+
+
+def attached_url_of(environ: WSGIEnvironment) -> str:
+    """Return the URL of the project, current or former, at which the request arrived."""
+    # Headers about the scheme that no trusted proxy sent have been removed.
+    scheme = environ.get("HTTP_X_FORWARDED_PROTO") or environ.get("wsgi.url_scheme", "http")
+    url: str = settings.PROJECT.attached_url(scheme, environ.get("HTTP_HOST", ""))
+    return url
 
 
 class _TooLong(Exception):

@@ -13,7 +13,7 @@ from typing import Any
 
 from django.db.models import F, Q, QuerySet, Sum
 
-from scheduler.models import Account, App, Host, Team
+from scheduler.models import Account, App, Host, StatisticsDeletion, Team
 
 CHUNK = 2000
 
@@ -40,7 +40,7 @@ def teams() -> Iterator[Row]:
             founder_name=F("founder__name"),
             founder_shares=Q(founder__is_active=True) & Q(founder__share_statistics=True),
         ),
-        "id name founder_id founder_name founder_shares total_credit expavg_credit expavg_at"
+        "id kind name founder_id founder_name founder_shares total_credit expavg_credit expavg_at"
         " created_at url description country",
     )
 
@@ -58,6 +58,12 @@ def hosts() -> Iterator[Row]:
         " os_version capabilities created_at rpc_at timezone p_ncpus p_fpops p_iops p_membw"
         " m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown turnaround_seconds host_cpid",
     )
+
+
+def deletions(kind: StatisticsDeletion.Kind) -> Iterator[Row]:
+    """Yield the id and the public id of accounts or hosts that sites must delete, by id."""
+    rows = StatisticsDeletion.objects.filter(kind=kind).order_by("number")
+    return rows.values("number", "cpid").iterator(chunk_size=CHUNK)
 
 
 def _stream(rows: QuerySet[Any], columns: str) -> Iterator[Row]:

@@ -221,6 +221,8 @@ def _taste(request: messages.SchedulerRequest, wanted: project_prefs.ProjectPref
         allow_beta=wanted.allow_beta,
         max_held=wanted.max_held or None,
         devices_off=frozenset(wanted.devices_off),
+        active_queues=frozenset(request.active_queues),
+        ignored_queues=frozenset(request.ignored_queues),
     )
 
 
@@ -304,6 +306,7 @@ def reports(request: messages.SchedulerRequest) -> tuple[Report, ...]:
             name=result.name,
             client_state=result.state,
             exit_status=result.exit_status,
+            terminated_status=result.terminated_status,
             cpu_time=result.final_cpu_time,
             elapsed_time=result.final_elapsed_time,
             peak_working_set_bytes=result.final_peak_working_set_size,
@@ -381,7 +384,7 @@ def new_preferences(request: messages.SchedulerRequest, caller: Caller) -> tuple
 
 
 def may_be_from_account(request: messages.SchedulerRequest, caller: Caller) -> bool:
-    """Whether the computing preferences in a request may have been set in the caller's account.
+    """Return True if a request's computing preferences may have been set in the caller's account.
 
     The client sends the hash of the e-mail address of the account in which they were set.  BOINC's
     clients send the same preferences to all projects, including projects where the volunteer uses

@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
 
-from scheduler import signing, storage
+from scheduler import metrics, signing, storage
 from scheduler.boinc.plain import refuse
 from scheduler.boinc.size_queries import SizeQueries
 from scheduler.boinc.wire import uploads
 from scheduler.boinc.wire.uploads import BadUpload, CutShort, SizeQuery, UploadReply, UploadRequest
+from scheduler.metrics import UploadOutcome
 from scheduler.storage import Upload
 
 if TYPE_CHECKING:
@@ -36,7 +37,18 @@ _FULL_DISK: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _STOPPED: Final = UploadReply.later("File uploads are temporarily disabled")
 _DONE: Final = UploadReply.done()
 _TOO_MANY_QUERIES: Final = UploadReply.later("Too many size queries from your address")
-_OUT_OF_SPACE: Final = "Server is out of disk space"
+_OUT_OF_SPACE: Final = UploadReply.later("Server is out of disk space")
+_NO_SPACE_LEFT: Final = UploadReply.later("No space left on server")
+_SERVER_ERROR: Final = UploadReply.later("Server error")
+#: The outcomes of replies without data of their own; `_outcome` derives the others.
+_OUTCOMES: Final = {
+    _DONE: UploadOutcome.RECEIVED,
+    _STOPPED: UploadOutcome.STOPPED,
+    _TOO_MANY_QUERIES: UploadOutcome.THROTTLED,
+    _OUT_OF_SPACE: UploadOutcome.DISK_FULL,
+    _NO_SPACE_LEFT: UploadOutcome.DISK_FULL,
+    _SERVER_ERROR: UploadOutcome.ERROR,
+}
 #: The minimum time between two log events of a process about a full disk.
 _DISK_FULL_LOG_SECONDS: Final = 60.0
 
@@ -54,21 +66,36 @@ def upload_app(environ: WSGIEnvironment, start_response: StartResponse) -> Itera
             body.drain(_DRAIN_BYTES)
     except Exception:
         logger.exception("upload_failed")
-        reply = UploadReply.later("Server error")
+        reply = _SERVER_ERROR
+    metrics.UPLOADS[_outcome(reply)].inc()
+    metrics.UPLOAD_BYTES.inc(body.received)
     data = uploads.encode_reply(reply)
     start_response("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(data)))])
     return [data]
 
 
-class _Body:
-    """The body of a request; `remaining` is the number of bytes that have not been read yet."""
+def _outcome(reply: UploadReply) -> UploadOutcome:
+    if reply in _OUTCOMES:
+        return _OUTCOMES[reply]
+    if reply.file_size is not None:
+        return UploadOutcome.SIZE_QUERY
+    return UploadOutcome.REJECTED if reply.status < 0 else UploadOutcome.RETRY
 
-    __slots__ = ("_input", "remaining")
+
+class _Body:
+    """The body of a request.
+
+    `remaining` is the number of bytes that have not been read yet, and `received` of those that
+    have been.
+    """
+
+    __slots__ = ("_input", "received", "remaining")
 
     def __init__(self, environ: WSGIEnvironment) -> None:
         self._input = environ["wsgi.input"]
         length = environ.get("CONTENT_LENGTH") or "0"
         self.remaining = int(length) if length.isdecimal() else 0
+        self.received = 0
 
     def read(self, limit: int) -> bytes:
         """Return up to ``limit`` bytes.
@@ -82,6 +109,7 @@ class _Body:
             chunk: bytes = self._input.read(size)
         except OSError:
             chunk = b""
+        self.received += len(chunk)
         self.remaining = self.remaining - len(chunk) if chunk else 0
         return chunk
 
@@ -123,7 +151,7 @@ def _size(name: str) -> UploadReply:
     if upload.finished:
         return UploadReply.size(upload.nbytes)
     if not storage.has_room_for(0):
-        return UploadReply.later(_OUT_OF_SPACE)
+        return _OUT_OF_SPACE
     # Report one byte less than the size of the partial file: a client that receives the full size
     # treats the file as uploaded, but after a crash an unfinished file may have all its bytes.
     return UploadReply.size(max(0, upload.nbytes - 1))
@@ -165,7 +193,7 @@ def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
     try:
         if expected > 0 and not storage.has_room_for(expected):
             _log_disk_full(request.name)
-            return UploadReply.later(_OUT_OF_SPACE)
+            return _OUT_OF_SPACE
         if request.offset == 0 and len(first) >= expected:
             storage.put_upload(request.name, first[:expected], md5=request.md5)
         else:
@@ -180,7 +208,7 @@ def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
     except OSError as error:
         if error.errno in _FULL_DISK:
             _log_disk_full(request.name)
-            return UploadReply.later("No space left on server")
+            return _NO_SPACE_LEFT
         logger.exception("upload_write_failed", extra={"upload": request.name})
         return UploadReply.later("Can't write file")
     return _DONE

@@ -64,6 +64,7 @@ def _workunit(job: JobElement, batch: BatchElement) -> SubmittedWorkunit:
         files=tuple(_file(each) for each in job.input_files),
         numbers={"rsc_fpops_est": estimate} if estimate > 0 else {},
         priority=_priority(job, batch),
+        queue=job.text("queue") or batch.text("queue") or None,
         app_version_num=max(0, batch.whole("app_version_num")),
         target_team=team,
         target_account=None if team else user,

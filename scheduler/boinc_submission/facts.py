@@ -37,14 +37,16 @@ class TemplateInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputTemplate:
-    """The input files, command line and numbers of an input template.
+    """The input files, command line, queue and numbers of an input template.
 
-    `numbers` has the names of `NewWorkunit`'s fields; `delay_bound` is in seconds.
+    `numbers` has the names of `NewWorkunit`'s fields; `delay_bound` is in seconds.  `queue` is the
+    name of a queue, or None.
     """
 
     inputs: tuple[TemplateInput, ...] = ()
     command_line: str = ""
     numbers: Mapping[str, float] = field(default_factory=dict)
+    queue: str | None = None
 
     @property
     def wanted(self) -> int:

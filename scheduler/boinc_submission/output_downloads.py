@@ -16,16 +16,12 @@ from typing import Final
 from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils import timezone
-from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_safe
 
 from scheduler import storage
 from scheduler.boinc.wire.xml import INT64
 from scheduler.boinc_submission import remote_outputs
-from scheduler.boinc_submission.handler import xml_reply
 from scheduler.boinc_submission.remote_outputs import Owned, Row
-from scheduler.boinc_submission.wire import replies as wire
-from scheduler.health import status
 from scheduler.models import Workunit
 from scheduler.people import account_keys
 
@@ -165,21 +161,3 @@ _COMMANDS: Final[Mapping[str, Callable[[Params, datetime], HttpResponseBase]]] =
     "workunit_file": _workunit_file,
     "workunit_files": _workunit_files,
 }
-
-
-@csrf_exempt
-@require_http_methods(["GET", "HEAD", "POST"])
-def server_status(request: HttpRequest) -> HttpResponseBase:
-    """Return the counts of results and workunits in the format of BOINC's libraries."""
-    if request.GET.get("counts", "0") in {"", "0"}:
-        return _error("only counts=1 is supported. Hint: /status.json has all figures.")
-    counted = status.current(now=timezone.now()).counted
-    counts = {
-        "results_ready_to_send": counted.results["unsent"],
-        "results_in_progress": counted.results["in_progress"],
-        "results_need_file_delete": counted.deletable_outputs,
-        "wus_need_validate": counted.waiting["validator"],
-        "wus_need_assimilate": counted.waiting["assimilator"],
-        "wus_need_file_delete": counted.waiting["file_deleter"],
-    }
-    return xml_reply(wire.counts(counts))

@@ -10,5 +10,4 @@ urlpatterns = [
     path("submit_rpc_handler.php", handler.submit_rpc_handler, name="submit_rpc_handler"),
     path("job_file.php", input_uploads.job_file, name="job_file"),
     path("get_output.php", output_downloads.get_output, name="get_output"),
-    path("server_status.php", output_downloads.server_status, name="server_status"),
 ]

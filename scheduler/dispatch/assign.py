@@ -13,7 +13,7 @@ from time import sleep
 
 from scheduler import sql
 from scheduler.config import ProjectConfig
-from scheduler.dispatch import broadcasts, candidates, claim, past_refusals, search
+from scheduler.dispatch import broadcasts, bundle_claims, candidates, claim, past_refusals, search
 from scheduler.dispatch.catalog import Catalog, Records
 from scheduler.dispatch.facts import (
     AssignedResult,
@@ -28,6 +28,10 @@ from scheduler.dispatch.facts import (
 from scheduler.dispatch.rules import allotment, estimates, host_limits, lost_results, selection
 from scheduler.dispatch.rules.fit import SENSOR, RefusalReason
 from scheduler.dispatch.search import Search
+from scheduler.queues import slots
+from scheduler.queues.facts import QueueFacts
+from scheduler.queues.rules import serving
+from scheduler.queues.rules.serving import Closed
 
 #: Delays before each scan while other transactions hold all candidates: 200 ms in all.  The scans
 #: are repeated because a client that receives no work waits 10 minutes or more.
@@ -109,7 +113,9 @@ def assign_work(
         work.versions = _versions_for(host_request, catalog, records)
         if work.asked_for_work:
             _settle_lost(work, host_request, now=now)
-        if not work.resent and (host_search := _search(work, host_request, config, now=now)):
+        if not work.resent and (
+            host_search := _search(work, host_request, catalog.queues, config, now=now)
+        ):
             searches.append(host_search)
     _assign_new(searches, catalog, config, now=now)
     _add_files(works, catalog)
@@ -207,7 +213,12 @@ def _new_deadlines(
 
 
 def _search(
-    work: Work, host_request: HostRequest, config: ProjectConfig, *, now: datetime
+    work: Work,
+    host_request: HostRequest,
+    queues: Mapping[int, QueueFacts],
+    config: ProjectConfig,
+    *,
+    now: datetime,
 ) -> Search | None:
     """Return the search for a host, or None if no new work is possible."""
     host = host_request.host
@@ -229,6 +240,7 @@ def _search(
         host,
         by_app,
         any_targeted=host_request.any_targeted or host_request.any_broadcast,
+        queues=queues.values(),
     )
     if not streams:
         return None
@@ -242,19 +254,58 @@ def _search(
         headroom=headroom,
         versions=by_app,
         streams=streams,
-        near=search.near(work.apps, host),
+        near=search.near(work.apps, host) if not host.taste.active_queues else frozenset(),
+        queues=queues,
+        closed=_closed_queues(queues, host, now=now),
     )
+
+
+def _closed_queues(
+    queues: Mapping[int, QueueFacts], host: HostFacts, *, now: datetime
+) -> dict[int, Closed]:
+    """Return the queues that send nothing to a host, by their own rules or by its settings."""
+    active, ignored = host.taste.active_queues, host.taste.ignored_queues
+    closed = {
+        queue.id: serving.why_closed(queue, host_id=host.id, account_id=host.account_id, now=now)
+        or serving.why_unwanted(queue, active=active, ignored=ignored)
+        for queue in queues.values()
+    }
+    return {queue_id: reason for queue_id, reason in closed.items() if reason is not None}
 
 
 def _assign_new(
     searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
 ) -> None:
-    """Scan and claim for all hosts; repeat for hosts whose candidates other transactions took."""
+    """Assign task lists, then single results to the hosts that got no list."""
+    contended = bundle_claims.assign(searches, apps=catalog.apps, config=config, now=now)
+    seekers, searches = searches, [each for each in searches if not each.work.assigned]
+    _assign_single(searches, catalog, config, now=now)
+    for host_search in seekers:
+        _note_lists(host_search, is_contended=host_search.host.id in contended)
+
+
+def _note_lists(host_search: Search, *, is_contended: bool) -> None:
+    """Add the refusals of task lists to those of single results."""
+    work = host_search.work
+    if work.assigned:
+        return
+    work.retry_soon |= is_contended
+    if host_search.list_refusals:
+        work.refused += host_search.list_refusals
+        work.sentences |= host_search.list_sentences
+        work.lasting += host_search.lasting_in_lists
+
+
+def _assign_single(
+    searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
+) -> None:
+    """Scan and claim single results; repeat for hosts whose candidates are locked by others."""
     for pause in RETRY_DELAYS_SECONDS:
         if not searches:
             return
         if pause:
             sleep(pause)
+        _count_free_slots(searches)
         search.find(searches, config=config, now=now)
         hopeful = [host_search for host_search in searches if host_search.has_feasible]
         _claim(hopeful, catalog, config, now=now)
@@ -262,6 +313,20 @@ def _assign_new(
             # Other transactions hold candidates of the scan; these may become available.
             host_search.work.retry_soon = not host_search.work.assigned
         searches = [host_search for host_search in hopeful if not host_search.work.assigned]
+
+
+def _count_free_slots(searches: Sequence[Search]) -> None:
+    """Count the free slots of queues that may send to one of the hosts."""
+    open_queues = {
+        queue.id: queue
+        for host_search in searches
+        for queue in host_search.queues.values()
+        if queue.is_capped and queue.id not in host_search.closed
+    }
+    if open_queues:
+        free_slots = slots.free_slots(open_queues.values())
+        for host_search in searches:
+            host_search.free_slots = dict(free_slots)
 
 
 def _claim(

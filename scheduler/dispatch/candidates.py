@@ -11,22 +11,27 @@ from typing import Any
 
 from scheduler import sql
 from scheduler.dispatch.facts import AppFacts, Candidate, HeldResult, HostFacts, InputFile
+from scheduler.lifecycle import Target
 from scheduler.models import AppVersion
 
 #: A position in a candidate stream: (priority, workunit id).  Streams are sorted by descending
-#: priority, then by ascending workunit id.
+#: priority, then by ascending workunit id.  In a stream of the order lifo, the workunit id is
+#: negated, so that positions ascend in the order of the stream.
 Cursor = tuple[int, int]
 #: A candidate stream: (app id, kind of target, id of target).
 StreamKey = tuple[int, int, int]
+#: PostgreSQL's largest bigint.
+_MAX_ID = 2**63 - 1
 #: The cursor before all candidates.
 BEFORE_ALL: Cursor = (2**31 - 1, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidateStream:
-    """The unsent results of an app for all hosts or for one target, best first.
+    """The unsent results of an app for all hosts, for one target, or of one queue, best first.
 
-    `after` is the cursor after which to read, `page` the maximum number of rows.
+    `order` is the order of the queue.  `after` is the cursor after which to read, `page` the
+    maximum number of rows.
     """
 
     app: AppFacts
@@ -34,6 +39,20 @@ class CandidateStream:
     target_id: int = 0
     after: Cursor = BEFORE_ALL
     page: int = 0
+    order: str = "priority"
+
+    @property
+    def queue_id(self) -> int:
+        """The id of the stream's queue; 0 for results without a queue."""
+        return self.target_id if self.target_kind == Target.QUEUE else 0
+
+    @property
+    def has_mark(self) -> bool:
+        """Whether scans may begin at a low-water mark.
+
+        Scans of a queue of the order fifo or lifo begin at its head, so that the order is exact.
+        """
+        return self.order == "priority"
 
     @property
     def key(self) -> StreamKey:
@@ -79,18 +98,20 @@ def candidates(
     the candidates for one of them.
     """
     requesting = tuple(hosts)
+    indexed = [(n, stream) for n, stream in enumerate(streams) if stream.order == "priority"]
     rows = sql.fetch_rows(
         "dispatch/read_candidates",
         {
-            "streams": list(range(len(streams))),
-            "app_ids": [stream.app.id for stream in streams],
-            "target_kinds": [stream.target_kind for stream in streams],
-            "target_ids": [stream.target_id for stream in streams],
-            "one_result_per": [stream.app.one_result_per for stream in streams],
-            "retry_after": [stream.app.retry_same_account_after for stream in streams],
-            "after_priority": [stream.after[0] for stream in streams],
-            "after_id": [stream.after[1] for stream in streams],
-            "pages": [stream.page for stream in streams],
+            "streams": [number for number, _ in indexed],
+            "app_ids": [stream.app.id for _, stream in indexed],
+            "target_kinds": [stream.target_kind for _, stream in indexed],
+            "target_ids": [stream.target_id for _, stream in indexed],
+            "one_result_per": [stream.app.one_result_per for _, stream in indexed],
+            "retry_after": [stream.app.retry_same_account_after for _, stream in indexed],
+            "after_priority": [stream.after[0] for _, stream in indexed],
+            "after_id": [stream.after[1] for _, stream in indexed],
+            "pages": [stream.page for _, stream in indexed],
+            **_lanes(streams),
             "near_workunit_ids": list(near),
             "host_ids": [host.id for host in requesting],
             "account_ids": [host.account_id for host in requesting],
@@ -99,11 +120,33 @@ def candidates(
     )
     rows.sort(key=itemgetter(slice(2)))  # stream, position
     by_stream = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}
-    pages = [_page(by_stream.get(number, ()), stream.page) for number, stream in enumerate(streams)]
+    pages = [
+        _page(by_stream.get(number, ()), stream.page, sign=-1 if stream.order == "lifo" else 1)
+        for number, stream in enumerate(streams)
+    ]
     return pages, _page(by_stream.get(-1, ()), 0)
 
 
-def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
+def _lanes(streams: Sequence[CandidateStream]) -> dict[str, list[Any]]:
+    """Return the parameters of the streams that are read in the order of their workunits."""
+    lanes = [(n, stream) for n, stream in enumerate(streams) if stream.order != "priority"]
+    return {
+        "lanes": [number for number, _ in lanes],
+        "lane_app_ids": [stream.app.id for _, stream in lanes],
+        "lane_queue_ids": [stream.target_id for _, stream in lanes],
+        "lane_one_result_per": [stream.app.one_result_per for _, stream in lanes],
+        "lane_retry_after": [stream.app.retry_same_account_after for _, stream in lanes],
+        "lane_after_id": [
+            (-stream.after[1] or _MAX_ID) if stream.order == "lifo" else stream.after[1]
+            for _, stream in lanes
+        ],
+        "lane_pages": [stream.page for _, stream in lanes],
+        "lane_is_lifo": [stream.order == "lifo" for _, stream in lanes],
+    }
+
+
+def _page(rows: Sequence[tuple[Any, ...]], size: int, *, sign: int = 1) -> Page:
+    """Return the page of these rows; `sign` is -1 if their workunit ids descend."""
     if not rows:
         return Page()
     page: dict[int, Candidate] = {}
@@ -121,8 +164,8 @@ def _page(rows: Sequence[tuple[Any, ...]], size: int) -> Page:
         candidates=page,
         by_hosts=by_hosts,
         by_accounts=by_accounts,
-        first=(first_priority, first_id - 1),
-        last=(last_priority, last_id),
+        first=(first_priority, sign * first_id - 1),
+        last=(last_priority, sign * last_id),
         full=position >= size,
     )
 

@@ -1,4 +1,4 @@
-"""Apps, their versions and files, cached in the process until they change.
+"""Apps, versions, files and queues, cached in the process until they change.
 
 The rows are the same for every RPC and change rarely.  They are read again only when the change
 token (`sign`, see `recognise.sql`) differs.  Each inserted, updated or deleted row changes the
@@ -8,7 +8,7 @@ token.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from json import dumps, loads
 from operator import attrgetter
@@ -29,6 +29,8 @@ from scheduler.dispatch.rules import plan_classes
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Machine, Usage
+from scheduler.queues import slots
+from scheduler.queues.facts import QueueFacts
 
 #: The platform of the app version rows that represent volunteers' own programs; `version_num` is
 #: the position of the device in `OWN_DEVICES`, from 1.  BOINC uses negative ids instead.  The rows
@@ -48,13 +50,14 @@ Records = Mapping[tuple[int, int], Mapping[str, Any]]
 class Catalog:
     """The apps and current apps by id, the versions by platform, the files by version id.
 
-    The versions of a platform are sorted newest first.
+    The versions of a platform are sorted newest first.  `queues` are the named queues by id.
     """
 
     apps: Mapping[int, AppFacts]
     current: Mapping[int, AppFacts]
     versions: Mapping[str, Sequence[Mapping[str, Any]]]
     files: Mapping[int, Sequence[VersionFile]]
+    queues: Mapping[int, QueueFacts] = field(default_factory=dict)
 
     @property
     def any_version(self) -> bool:
@@ -146,7 +149,7 @@ class Catalog:
         )
 
     def never_fits(self, app_id: int, machine: Machine, platforms: Sequence[str]) -> bool:
-        """Whether an app has current versions, and none of them can ever run on this host.
+        """Return True if an app has current versions, and none of them can ever run on this host.
 
         Obstacles that may change do not count: an old client, a missing beta preference, an
         undefined plan class.
@@ -248,6 +251,7 @@ def _read(*, commands: bool) -> Catalog:
         },
         versions=versions,
         files=files,
+        queues=slots.all_queues(),
     )
 
 

@@ -17,6 +17,7 @@ class Chosen:
         self._by_host: dict[int, list[Candidate]] = {}
         self._results: set[int] = set()
         self._workunits: dict[int, Counter[int]] = {}
+        self._queues: Counter[int] = Counter()
 
     def left_for(
         self,
@@ -59,6 +60,11 @@ class Chosen:
         own = Counter(candidate.workunit_id for candidate in self._by_host.get(host.id, ()))
         return set(chosen - own)
 
+    def sent_to_others(self, host: HostFacts) -> Counter[int]:
+        """Return the number of candidates chosen for other hosts, by queue."""
+        own = Counter(c.queue_id for c in self._by_host.get(host.id, ()) if c.queue_id)
+        return self._queues - own
+
     def note(self, host: HostFacts, chosen: list[Candidate]) -> None:
         """Replace the candidates recorded for a host."""
         account = self._workunits.setdefault(host.account_id, Counter())
@@ -68,3 +74,5 @@ class Chosen:
         self._by_host[host.id] = chosen
         self._results.update([candidate.result_id for candidate in chosen])
         account.update([candidate.workunit_id for candidate in chosen])
+        self._queues.subtract([c.queue_id for c in before if c.queue_id])
+        self._queues.update([c.queue_id for c in chosen if c.queue_id])

@@ -8,10 +8,21 @@ from itertools import chain, zip_longest
 from operator import attrgetter
 
 from scheduler import sql, wakeups
-from scheduler.dispatch.facts import AppFacts, AssignedResult, LockedWorkunit, SiblingResult
+from scheduler.dispatch import queue_claims
+from scheduler.dispatch.facts import (
+    AppFacts,
+    AssignedResult,
+    Candidate,
+    LockedWorkunit,
+    SiblingResult,
+)
+from scheduler.dispatch.queue_claims import QueueClaims
 from scheduler.dispatch.rules import allotment
 from scheduler.dispatch.rules.allotment import Allotted, Claim
 from scheduler.dispatch.search import Search, low_water_marks
+from scheduler.lifecycle import Target
+from scheduler.queues import slots
+from scheduler.queues.facts import QueueFacts
 
 #: A claim includes up to this many spare workunits, plus one per chosen workunit, because other
 #: transactions may hold chosen ones.
@@ -26,17 +37,51 @@ def claim(
     Returns the ids of the workunits that are no longer available: locked by other transactions, or
     claimed by this call.
     """
-    chosen, spare = _wanted(searches)
-    locked = lock([*chosen, *spare], len(chosen), now=now)
+    wanted, others = _wanted(searches)
+    claims = queue_claims.lock(searches)
+    chosen, spare = claims.affordable(wanted, others)
+    locked = lock([*chosen, *spare], len(wanted), queue_ids=claims.queue_ids, now=now)
     if locked and (allotted := _allot(searches, locked, apps, now=now)):
-        assigned = _send(searches, allotted, now=now)
-        for number, result_id, assignment in sorted(allotted, key=attrgetter("result_id")):
-            searches[number].work.assigned.append(assigned[result_id])
-            if not assignment.candidate.target_kind:
-                low_water_marks.count_sent((assignment.candidate.app_id, 0, 0))
-        _commit(searches, allotted, apps, now=now)
-    is_short = len(locked) < len(chosen)
-    return frozenset([*chosen, *spare] if is_short else chosen)
+        _assign(searches, allotted, claims, apps, now=now)
+    is_short = len(locked) < len(wanted)
+    return frozenset([*wanted, *spare] if is_short else wanted)
+
+
+def _assign(
+    searches: Sequence[Search],
+    allotted: Sequence[Allotted],
+    claims: QueueClaims,
+    apps: Mapping[int, AppFacts],
+    *,
+    now: datetime,
+) -> None:
+    """Send the allotted results, except those of queues that have changed or have no free slot."""
+    affordable, result_by_slot = claims.with_slots(allotted)
+    assigned = send(searches, affordable, now=now)
+    sent = [each for each in affordable if each.result_id in assigned or not _queue_id(each)]
+    slots.take({slot: result for slot, result in result_by_slot.items() if result in assigned})
+    for number, result_id, assignment in sorted(sent, key=attrgetter("result_id")):
+        searches[number].work.assigned.append(assigned[result_id])
+        _count_sent(assignment.candidate, searches[number].queues)
+    commit(searches, sent, apps, now=now)
+
+
+def _queue_id(allotted: Allotted) -> int:
+    return allotted.assignment.candidate.queue_id
+
+
+def _count_sent(candidate: Candidate, queues: Mapping[int, QueueFacts]) -> None:
+    """Count a sent result for the low-water mark of its stream.
+
+    Streams of targets and of queues of the order fifo or lifo have no marks: they are short, or
+    their order must be exact.
+    """
+    if candidate.queue_id:
+        if queues[candidate.queue_id].order == "priority":
+            key = (candidate.app_id, int(Target.QUEUE), candidate.queue_id)
+            low_water_marks.count_sent(key)
+    elif not candidate.target_kind:
+        low_water_marks.count_sent((candidate.app_id, 0, 0))
 
 
 def _allot(
@@ -59,12 +104,27 @@ def _allot(
     )
 
 
-def lock(workunit_ids: Sequence[int], most: int, *, now: datetime) -> list[LockedWorkunit]:
-    """Lock and return the first `most` of these workunits that are sendable and not locked."""
+def lock(
+    workunit_ids: Sequence[int],
+    most: int,
+    *,
+    queue_ids: Sequence[int] | None = None,
+    now: datetime,
+) -> list[LockedWorkunit]:
+    """Lock and return the first `most` of these workunits that are sendable and not locked.
+
+    Workunits in one of `queue_ids` are left out while their queue is being changed; None skips this
+    check, for results that are sent again.
+    """
     return sql.fetch_into(
         LockedWorkunit,
         "dispatch/lock_chosen_workunits",
-        {"workunit_ids": list(workunit_ids), "most": most, "now": now},
+        {
+            "workunit_ids": list(workunit_ids),
+            "most": most,
+            "queue_ids": None if queue_ids is None else list(queue_ids),
+            "now": now,
+        },
     )
 
 
@@ -83,9 +143,10 @@ def _interleave(each: Sequence[Sequence[int]]) -> list[int]:
     return [id_ for id_ in chain.from_iterable(zip_longest(*each)) if id_ is not None]
 
 
-def _send(
+def send(
     searches: Sequence[Search], allotted: Sequence[Allotted], *, now: datetime
 ) -> dict[int, AssignedResult]:
+    """Send allotted results of locked workunits; return them by id."""
     hosts = [searches[number].host for number, _, _ in allotted]
     assignments = [assignment for _, _, assignment in allotted]
     rows = sql.fetch_into(
@@ -98,13 +159,20 @@ def _send(
             "app_version_ids": [assignment.version.id for assignment in assignments],
             "flops": [assignment.flops for assignment in assignments],
             "delays": [assignment.delay for assignment in assignments],
+            "queue_ids": [assignment.candidate.queue_id for assignment in assignments],
+            "queue_versions": [
+                searches[each.number].queues[queue_id].version
+                if (queue_id := _queue_id(each))
+                else 0
+                for each in allotted
+            ],
             "now": now,
         },
     )
     return {row.result_id: row for row in rows}
 
 
-def _commit(
+def commit(
     searches: Sequence[Search],
     allotted: Sequence[Allotted],
     apps: Mapping[int, AppFacts],

@@ -1,4 +1,5 @@
 -- Sends unsent results of locked workunits to hosts: UNSENT to IN_PROGRESS, with ledger entries.
+-- A result of a queue is sent only if the queue has not changed since it was read.
 WITH chosen AS (
     SELECT *
     FROM unnest(
@@ -7,8 +8,12 @@ WITH chosen AS (
         %(account_ids)s::bigint[],
         %(app_version_ids)s::bigint[],
         %(flops)s::double precision[],
-        %(delays)s::interval[]
-    ) AS u (result_id, host_id, account_id, app_version_id, flops, delay)
+        %(delays)s::interval[],
+        %(queue_ids)s::bigint[],
+        %(queue_versions)s::bigint[]
+    ) AS u (
+        result_id, host_id, account_id, app_version_id, flops, delay, queue_id, queue_version
+    )
 ),
 
 sent AS (
@@ -31,6 +36,13 @@ sent AS (
         -- The state UNSENT.  No partial index matches this expression, so that the row is found by
         -- its id.
         AND r.server_state * 10 + r.outcome = {{ResultState.UNSENT}}
+        AND (
+            chosen.queue_id = 0
+            OR EXISTS (
+                SELECT FROM queue AS q
+                WHERE q.id = chosen.queue_id AND q.xmin::text::bigint = chosen.queue_version
+            )
+        )
     RETURNING
         r.id AS result_id,
         r.name AS result_name,
@@ -45,7 +57,11 @@ sent AS (
         w.rsc_fpops_est,
         w.rsc_fpops_bound,
         w.rsc_memory_bound,
-        w.rsc_disk_bound
+        w.rsc_disk_bound,
+        CASE WHEN r.target_kind = {{Target.BUNDLE}} THEN r.target_id ELSE 0 END AS bundle_id,
+        coalesce(w.max_termination_time, a.max_termination_time) AS max_termination_time,
+        w.requested_cpus,
+        w.requested_gpus
 ),
 
 ledger AS (

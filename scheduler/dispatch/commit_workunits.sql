@@ -2,6 +2,21 @@
 -- (homogeneous redundancy), the app version (homogeneous app version) and, if the host is not
 -- trusted, the number of replicas (adaptive replication), which the transitioner then creates.  The
 -- claim has locked the workunits.
+WITH chosen AS (
+    SELECT *
+    FROM unnest(
+        %(workunit_ids)s::bigint[],
+        %(app_version_ids)s::bigint[],
+        %(hr_classes)s::integer[],
+        %(replicate)s::boolean[]
+    ) AS u (workunit_id, app_version_id, hr_class, replicate)
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT workunit_id, %(now)s::timestamptz FROM chosen WHERE replicate
+)
+
 UPDATE workunit AS w
 SET
     hr_class = CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END,
@@ -24,15 +39,8 @@ SET
     max_success_results = CASE
         WHEN chosen.replicate THEN greatest(w.max_success_results, a.target_nresults)
         ELSE w.max_success_results
-    END,
-    transition_at = CASE WHEN chosen.replicate THEN %(now)s::timestamptz ELSE w.transition_at END
-FROM unnest(
-    %(workunit_ids)s::bigint[],
-    %(app_version_ids)s::bigint[],
-    %(hr_classes)s::integer[],
-    %(replicate)s::boolean[]
-) AS chosen (workunit_id, app_version_id, hr_class, replicate),
-    app AS a
+    END
+FROM chosen, app AS a
 WHERE
     w.id = chosen.workunit_id
     AND a.id = w.app_id

@@ -36,6 +36,8 @@ class Taste:
     `likes` and `dislikes` are keyword ids, `selected_apps` app ids.  If `selected_apps` is empty,
     all apps are allowed.  `max_held` is the volunteer's limit on the number of results on this
     computer; `devices_off` are the kinds of devices (empty: CPUs) that must not be used.
+    `active_queues` are the names of the only queues of which the client accepts work, if there are
+    any; else it accepts no work of `ignored_queues`.
     """
 
     likes: frozenset[int] = frozenset()
@@ -45,6 +47,8 @@ class Taste:
     allow_beta: bool = False
     max_held: int | None = None
     devices_off: frozenset[str] = frozenset()
+    active_queues: frozenset[str] = frozenset()
+    ignored_queues: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,7 @@ class AppFacts:
     beta: bool = False
     locality: bool = False
     non_cpu_intensive: bool = False
+    has_bundles: bool = False
     fraction_done_exact: bool = False
     n_size_classes: int = 1
     size_bounds: Sequence[float] = ()
@@ -221,12 +226,16 @@ class Candidate(NamedTuple):
     app_version_num: int = 0
     target_nresults: int = 1
     output_bytes: int = 0
+    requested_cpus: float = 0.0
+    requested_gpus: float = 0.0
     reserved: bool = False
     # These fields affect only the order of candidates.
     target_kind: int = 0
     size_class: int = -1
     keywords: str = ""
     is_near: bool = False
+    # The workunit's queue; 0 for none.
+    queue_id: int = 0
 
 
 #: The fields that decide whether a candidate fits; candidates of one kind are equal in all of them.
@@ -341,7 +350,8 @@ class VersionFile:
 class AssignedResult(NamedTuple):
     """One result assigned to the host, with the workunit fields that its client needs.
 
-    `outputs` is the workunit's list of output files (see `models.Workunit`).
+    `outputs` is the workunit's list of output files (see `models.Workunit`).  `bundle_id` is the
+    id of the task list with which the result was sent, or 0.
     """
 
     result_id: int
@@ -358,6 +368,10 @@ class AssignedResult(NamedTuple):
     rsc_fpops_bound: float
     rsc_memory_bound: float
     rsc_disk_bound: float
+    bundle_id: int = 0
+    max_termination_time: timedelta = timedelta(seconds=10)
+    requested_cpus: float = 0.0
+    requested_gpus: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

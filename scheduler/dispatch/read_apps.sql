@@ -9,6 +9,7 @@ SELECT
     beta,
     weight,
     non_cpu_intensive,
+    has_bundles,
     fraction_done_exact,
     one_result_per,
     retry_same_account_after,

@@ -1,6 +1,6 @@
 -- Reads the next page of unsent results of each candidate stream, best first, without locks.  A
--- stream is an app's results for all hosts, or for one host, account or team.  In addition, the
--- results of the workunits `near_workunit_ids` are read, as stream -1.
+-- stream is an app's results for all hosts, for one host, account or team, or of one queue.  In
+-- addition, the results of the workunits `near_workunit_ids` are read, as stream -1.
 --
 -- At equal priority the oldest workunit comes first, so that its replicas and retries are sent
 -- before work that was submitted later.  A page is cut along the index before other tables are
@@ -8,6 +8,9 @@
 -- filters.  The index is ordered by `priority # -1` (highest priority first), so that one row
 -- comparison finds the start of a page.  The literal of UNSENT matches the partial index
 -- read_candidates.
+--
+-- The streams of queues of the order fifo or lifo (`lanes`) ignore priorities: they are read in the
+-- order of their workunits, along the index results_of_queue.
 --
 -- `by_hosts` and `by_accounts` are the requesting hosts and accounts that must not receive the
 -- result.  Only sendable rows are returned, and also the first and last row of each page, because
@@ -33,17 +36,20 @@ SELECT
     w.app_version_num,
     w.target_nresults,
     w.output_bytes,
+    w.requested_cpus,
+    w.requested_gpus,
     coalesce(page.reliable_until > %(now)s::timestamptz, FALSE) AS reserved,
     page.target_kind,
     w.size_class,
     w.keywords,
-    FALSE AS is_near
+    FALSE AS is_near,
+    CASE WHEN page.target_kind = {{Target.QUEUE}} THEN page.target_id ELSE 0 END AS queue_id
 FROM (
     SELECT
         cut.*,
         row_number() OVER (
             PARTITION BY cut.stream
-            ORDER BY cut.priority DESC, cut.workunit_id ASC, cut.result_id ASC
+            ORDER BY cut.priority DESC, cut.rank ASC, cut.result_id ASC
         ) AS position,
         count(*) OVER (PARTITION BY cut.stream) AS page_rows
     FROM (
@@ -73,7 +79,9 @@ FROM (
                 r.app_id,
                 r.priority,
                 r.target_kind,
-                r.reliable_until
+                r.target_id,
+                r.reliable_until,
+                r.workunit_id AS rank
             FROM result AS r
             WHERE
                 r.app_id = stream.app_id
@@ -92,7 +100,9 @@ FROM (
             r.app_id,
             r.priority,
             r.target_kind,
+            r.target_id,
             r.reliable_until,
+            r.workunit_id AS rank,
             a.one_result_per,
             a.retry_same_account_after
         FROM result AS r
@@ -101,6 +111,69 @@ FROM (
             r.workunit_id = ANY(%(near_workunit_ids)s::bigint[])
             AND r.server_state = {{ServerState.UNSENT}}
             AND r.target_kind = {{Target.EVERYBODY}}
+        UNION ALL
+        SELECT
+            lane.stream,
+            along.*,
+            lane.one_result_per,
+            lane.retry_after
+        FROM unnest(
+            %(lanes)s::integer[],
+            %(lane_app_ids)s::bigint[],
+            %(lane_queue_ids)s::bigint[],
+            %(lane_one_result_per)s::text[],
+            %(lane_retry_after)s::interval[],
+            %(lane_after_id)s::bigint[],
+            %(lane_pages)s::integer[],
+            %(lane_is_lifo)s::boolean[]
+        ) AS lane (
+            stream, app_id, queue_id, one_result_per, retry_after, after_id, page, is_lifo
+        )
+        CROSS JOIN LATERAL (
+            (
+                SELECT
+                    r.id AS result_id,
+                    r.workunit_id,
+                    r.app_id,
+                    0 AS priority,
+                    r.target_kind,
+                    r.target_id,
+                    r.reliable_until,
+                    r.workunit_id AS rank
+                FROM result AS r
+                WHERE
+                    NOT lane.is_lifo
+                    AND r.target_kind = {{Target.QUEUE}}
+                    AND r.target_id = lane.queue_id
+                    AND r.server_state = {{ServerState.UNSENT}}
+                    AND r.app_id = lane.app_id
+                    AND r.workunit_id > lane.after_id
+                ORDER BY r.workunit_id ASC
+                LIMIT lane.page
+            )
+            UNION ALL
+            (
+                SELECT
+                    r.id AS result_id,
+                    r.workunit_id,
+                    r.app_id,
+                    0 AS priority,
+                    r.target_kind,
+                    r.target_id,
+                    r.reliable_until,
+                    -r.workunit_id AS rank
+                FROM result AS r
+                WHERE
+                    lane.is_lifo
+                    AND r.target_kind = {{Target.QUEUE}}
+                    AND r.target_id = lane.queue_id
+                    AND r.server_state = {{ServerState.UNSENT}}
+                    AND r.app_id = lane.app_id
+                    AND r.workunit_id < lane.after_id
+                ORDER BY r.workunit_id DESC
+                LIMIT lane.page
+            )
+        ) AS along
     ) AS cut
 ) AS page
 LEFT JOIN LATERAL (

@@ -18,7 +18,15 @@ WITH resent AS (
         -- found by its id.
         AND r.server_state * 10 + r.outcome = {{ResultState.IN_PROGRESS}}
         AND r.host_id = %(host_id)s::bigint
-    RETURNING r.id, r.workunit_id, r.name, r.app_version_id, r.flops_estimate, r.report_deadline
+    RETURNING
+        r.id,
+        r.workunit_id,
+        r.name,
+        r.app_version_id,
+        r.flops_estimate,
+        r.report_deadline,
+        CASE WHEN r.target_kind = {{Target.BUNDLE}} THEN r.target_id ELSE 0 END AS bundle_id,
+        coalesce(w.max_termination_time, a.max_termination_time) AS max_termination_time
 ),
 
 ledger AS (
@@ -50,7 +58,11 @@ SELECT
     w.rsc_fpops_est,
     w.rsc_fpops_bound,
     w.rsc_memory_bound,
-    w.rsc_disk_bound
+    w.rsc_disk_bound,
+    resent.bundle_id,
+    resent.max_termination_time,
+    w.requested_cpus,
+    w.requested_gpus
 FROM resent
 INNER JOIN workunit AS w ON resent.workunit_id = w.id
 ORDER BY resent.id

@@ -32,6 +32,9 @@ from scheduler.dispatch.rules.fit import RefusalReason, Rules
 from scheduler.dispatch.rules.host_limits import Headroom
 from scheduler.dispatch.scan_cursors import HostScanCursors, LowWaterMarks
 from scheduler.lifecycle import Target
+from scheduler.queues.facts import QueueFacts
+from scheduler.queues.rules import serving
+from scheduler.queues.rules.serving import Closed
 
 #: The maximum number of pages judged in one RPC, each four times as long as the one before.  If
 #: more pages exist and no result is feasible, the reply sets a delay of 2 seconds.
@@ -53,10 +56,14 @@ class Search:
     """The work request of one host and the candidates read and judged for it so far.
 
     `streams` are the candidate streams to read, `near` the ids of workunits whose input files the
-    host has.  `feasible` holds the assignments that the host may receive, by device, best first,
-    including spare ones; `saturated` the devices for which a further result would miss its deadline
-    (`selection.Choice`).  `candidates` holds the candidates read, by stream; `open_streams` the
-    cursors of the streams to read further; `seen` the cursors at the end of the pages read.
+    host has.  `queues` are the named queues by id, `closed` those that send nothing to this host,
+    `free_slots` the number of free slots of those with a limit.  `feasible` holds the assignments
+    that the host may receive, by device, best first, including spare ones; `saturated` the devices
+    for which a further result would miss its deadline (`selection.Choice`).  `candidates` holds the
+    candidates read, by stream; `open_streams` the cursors of the streams to read further; `seen`
+    the cursors at the end of the pages read.  `list_refusals` counts the refused task lists by
+    reason, `list_sentences` has a sentence per reason, and `lasting_in_lists` holds the refusals
+    that do not pass with time.
     """
 
     work: Work
@@ -66,12 +73,25 @@ class Search:
     versions: Mapping[int, Sequence[VersionFacts]]
     streams: tuple[CandidateStream, ...]
     near: frozenset[int] = frozenset()
+    queues: Mapping[int, QueueFacts] = field(default_factory=dict)
+    closed: Mapping[int, Closed] = field(default_factory=dict)
+    free_slots: dict[int, int] = field(default_factory=dict)
     spare: int = selection.SPARE
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
     saturated: set[str] = field(default_factory=set)
     candidates: dict[StreamKey | None, Mapping[int, Candidate]] = field(default_factory=dict)
     open_streams: dict[StreamKey, Cursor] = field(default_factory=dict)
     seen: dict[StreamKey, Cursor] = field(default_factory=dict)
+    list_refusals: Counter[str] = field(default_factory=Counter)
+    list_sentences: dict[str, str] = field(default_factory=dict)
+    lasting_in_lists: list[tuple[Candidate, str, str]] = field(default_factory=list)
+
+    def reads_to_send(self, stream: CandidateStream) -> bool:
+        """Whether results of the stream may be sent; others are read to explain their refusal."""
+        queue_id = stream.queue_id
+        return stream.app.id in self.versions and not (
+            queue_id and (queue_id in self.closed or self.free_slots.get(queue_id) == 0)
+        )
 
     @property
     def has_feasible(self) -> bool:
@@ -137,17 +157,33 @@ def streams_for(
     versions: Mapping[int, object],
     *,
     any_targeted: bool,
+    queues: Iterable[QueueFacts] = (),
 ) -> tuple[CandidateStream, ...]:
-    """Return the candidate streams that may hold work for this host."""
+    """Return the candidate streams that may hold work for this host.
+
+    The streams of `queues` that do not serve the host are included, to explain the refusal.  A
+    client with `active_queues` gets no work without a queue.
+    """
     targets = [(Target.EVERYBODY, 0)]
     if any_targeted:
         targets += [(Target.HOST, host.id), (Target.ACCOUNT, host.account_id)]
         targets += [(Target.TEAM, host.team_id)] if host.team_id is not None else []
-    return tuple(
+    if host.taste.active_queues:
+        targets = []
+    streams = [
         CandidateStream(app=app, target_kind=int(kind), target_id=target_id)
         for app in apps.values()
         for kind, target_id in (targets if app.id in versions else targets[:1])
-    )
+    ]
+    streams += [
+        CandidateStream(
+            app=app, target_kind=int(Target.QUEUE), target_id=queue.id, order=queue.order
+        )
+        for queue in queues
+        for app in apps.values()
+        if queue.app_id in (None, app.id)
+    ]
+    return tuple(streams)
 
 
 def near(apps: Mapping[int, AppFacts], host: HostFacts) -> frozenset[int]:
@@ -173,7 +209,10 @@ def find(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) ->
     begun_later = []
     for search in searches:
         host_cursors = _host_scan_cursors.of(search.host.id, now=now)
-        begin = {stream.key: low_water_marks.of(stream.key, now=now) for stream in search.streams}
+        begin = {
+            stream.key: low_water_marks.of(stream.key, now=now) if stream.has_mark else BEFORE_ALL
+            for stream in search.streams
+        }
         search.open_streams = begin | {
             key: host_cursors[key] for key in begin.keys() & host_cursors.keys()
         }
@@ -193,7 +232,10 @@ def find_beyond(
     config: ProjectConfig,
     now: datetime,
 ) -> None:
-    """Judge again all candidates read so far, except results of `unavailable` workunits."""
+    """Judge all candidates in `searches` again, except results of `unavailable` workunits.
+
+    Reads no further candidates.  The choices replace those in the searches.
+    """
     chosen = Chosen()
     for search in searches:
         search.candidates = {
@@ -228,6 +270,7 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.has_feasible:
                 _host_scan_cursors.keep(search.host.id, search.seen, now=now)
+            _close_full_queues(search)
             # A saturated host already has feasible results; another page is read only if this page
             # added feasible results.
             is_stuck = search.is_saturated and search.feasible_count <= count_before
@@ -238,13 +281,31 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
         search.work.retry_soon = not search.has_feasible
 
 
+def _close_full_queues(search: Search) -> None:
+    """Close the streams of queues of which this host cannot be sent more than is feasible already.
+
+    Without this, a host that wants spare results of a nearly full queue would read all its pages.
+    """
+    if not search.headroom.by_queue:
+        return
+    feasible = Counter(
+        assignment.candidate.queue_id
+        for assignments in search.feasible.values()
+        for assignment in assignments
+    )
+    for stream in search.streams:
+        room = search.headroom.by_queue.get(stream.queue_id)
+        if stream.queue_id and room is not None and feasible[stream.queue_id] >= room:
+            search.open_streams.pop(stream.key, None)
+
+
 def _read(searches: Sequence[Search], size: int, *, is_first: bool, now: datetime) -> None:
     """Read the next page of every open stream, once for all hosts."""
     wanted: dict[tuple[StreamKey, Cursor], CandidateStream] = {}
     for search in searches:
         for stream in search.streams:
             if (after := search.open_streams.get(stream.key)) is not None:
-                page_size = size if stream.app.id in search.versions else REFUSAL_PAGE_SIZE
+                page_size = size if search.reads_to_send(stream) else REFUSAL_PAGE_SIZE
                 earlier = wanted.get((stream.key, after))
                 if earlier is None or earlier.page < page_size:
                     wanted[stream.key, after] = replace(stream, after=after, page=page_size)
@@ -258,7 +319,10 @@ def _read(searches: Sequence[Search], size: int, *, is_first: bool, now: datetim
     seconds = perf_counter() - began
     read = dict(zip(wanted, pages, strict=True))
     for (key, after), page in read.items():
-        low_water_marks.record_scan(key, after=after, first=page.first, seconds=seconds, now=now)
+        if wanted[key, after].has_mark:
+            low_water_marks.record_scan(
+                key, after=after, first=page.first, seconds=seconds, now=now
+            )
     for search in searches:
         _turn(search, read, near_page)
 
@@ -271,7 +335,7 @@ def _turn(search: Search, read: Mapping[tuple[StreamKey, Cursor], Page], near_pa
         if (after := search.open_streams.pop(stream.key, None)) is None:
             continue
         page = read[stream.key, after]
-        runs_here = stream.app.id in search.versions
+        runs_here = search.reads_to_send(stream)
         candidates = page.for_host(search.host)
         _add(
             search,
@@ -279,7 +343,9 @@ def _turn(search: Search, read: Mapping[tuple[StreamKey, Cursor], Page], near_pa
             candidates if runs_here else dict(islice(candidates.items(), REFUSAL_PAGE_SIZE)),
         )
         if page.last is not None:
-            search.seen[stream.key] = page.last
+            # A queue is always read from its head: a slot may become free at any time.
+            if not stream.queue_id:
+                search.seen[stream.key] = page.last
             if page.full and runs_here:
                 search.open_streams[stream.key] = page.last
 
@@ -319,7 +385,11 @@ def _judge(
         daily_quota=config.daily_quota,
         chance_key=config.chance_key,
         together=together,
+        queues=search.queues,
+        closed=search.closed,
     )
+    if search.queues:
+        search.headroom.by_queue = _room_in_queues(search, chosen)
     draw = trust.draw(config.chance_key, search.host.id, int(now.timestamp() * 1000))
     page_size = max(config.candidates_per_page, 4 * search.expected_count)
     for max_per_stream in (page_size, None):
@@ -328,6 +398,20 @@ def _judge(
         if search.has_enough or max(map(len, search.candidates.values()), default=0) <= page_size:
             break
     chosen.note(search.host, [assignment.candidate for assignment in search.chosen])
+
+
+def _room_in_queues(search: Search, chosen: Chosen) -> dict[int, int]:
+    """Return how many results of each queue with limits may be chosen for this host."""
+    others = chosen.sent_to_others(search.host)
+    rooms = {
+        queue.id: serving.room_for_host(
+            queue,
+            free_slots=search.free_slots.get(queue.id),
+            chosen_for_others=others[queue.id],
+        )
+        for queue in search.queues.values()
+    }
+    return {queue_id: room for queue_id, room in rooms.items() if room is not None}
 
 
 def _judge_some(search: Search, candidates: Iterable[Candidate], rules: Rules, draw: float) -> None:

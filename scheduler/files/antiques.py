@@ -68,7 +68,8 @@ def delete_antique_files(
     """Delete antique uploads and orphaned downloads, and return a summary.
 
     `rest` is called after each batch of files.  If `dry_run` is True, no file is deleted.  Raises
-    `TooYoung` if `min_age` is less than a day.  No transaction is open while files are deleted.
+    `TooYoung` if `min_age` is less than a day, and `storage.DeletionsHeld` while a backup is
+    running.  No transaction is open while files are deleted.
     """
     if min_age < ORPHAN_AGE:
         msg = f"The minimum age {min_age} is too low. Hint: give at least {ORPHAN_AGE}."
@@ -76,10 +77,12 @@ def delete_antique_files(
     before = antique_before(now, min_age)
     uploads, downloads = FileSummary(), FileSummary()
     for files in storage.old_uploads(before=before):
-        uploads.add(_gone(without_result(files), dry_run=dry_run))
+        with storage.deletions_allowed():
+            uploads.add(_gone(without_result(files), dry_run=dry_run))
         rest()
     for files in storage.old_downloads(before=now - ORPHAN_AGE):
-        downloads.add(_gone(without_row(files), dry_run=dry_run))
+        with storage.deletions_allowed():
+            downloads.add(_gone(without_row(files), dry_run=dry_run))
         rest()
     done = Antiques(before, uploads, downloads)
     if done.changed and not dry_run:

@@ -22,8 +22,9 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scheduler.files.rules import sources
 from scheduler.files.rules.sources import BadSource, Place
@@ -37,6 +38,8 @@ _REDIRECTS: Final = {301, 302, 303, 307, 308}
 _OK: Final = 200
 #: The maximum size of `Posted.excerpt`, in bytes.
 _MAX_EXCERPT_BYTES: Final = 2000
+#: The maximum size of `Looked.content`, in bytes.
+_MAX_LOOKED_BYTES: Final = 1 << 17
 #: The protocol version of rsync 3.4.0, and of earlier releases with the same security fixes.
 MIN_RSYNC_PROTOCOL: Final = 32
 #: A fetch occupies a thread of a web process.  Only one runs at a time, so that the other threads
@@ -330,6 +333,47 @@ def _by_rsync(place: Place, folder: Path, rules: Rules) -> Path:
             "Hint: name one archive or run.sh, not a folder."
         )
     return path
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """The response to a GET request of `look`; `certificate_ends_at` is None without TLS."""
+
+    addresses: tuple[str, ...]
+    status: int
+    location: str
+    content: bytes
+    certificate_ends_at: datetime | None
+
+
+def look(url: str, *, seconds: float) -> Looked:
+    """Send one GET request to this project's own address; redirects are not followed.
+
+    The address may be in the server's own networks.  Raises `BadSource` for an invalid URL, and
+    `SourceFailed` if there is no response in time or the certificate is not valid.
+    """
+    place = sources.read_web(url)
+    limit = _Limit(seconds)
+    addresses = _addresses(place, Rules(any_private=True))
+    connection = _connect(place, addresses, limit, seconds)
+    connected = connection.connected
+    with closing(connection), limit.on(connected):
+        certificate = connected.getpeercert() if isinstance(connected, ssl.SSLSocket) else None
+        answer = _ask(connection, place, url)
+        try:
+            content = answer.read(_MAX_LOOKED_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            raise SourceFailed(f"{url} did not respond: {error!r}.") from error
+    if limit.is_over:  # a truncated response may look complete
+        raise SourceFailed(f"{url} did not respond within {seconds:g} s.")
+    location = answer.getheader("Location") or ""
+    ends_at = _end_of(certificate) if certificate else None
+    return Looked(tuple(addresses), answer.status, location, content, ends_at)
+
+
+def _end_of(certificate: Any) -> datetime:  # noqa: ANN401  a dict with values of several types
+    seconds = ssl.cert_time_to_seconds(certificate["notAfter"])
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 @dataclass(frozen=True, slots=True)

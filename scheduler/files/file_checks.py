@@ -36,6 +36,9 @@ RESTORE: Final = (
     "Hint: restore them under these names from a backup; without one, cancel the workunits that "
     "need them (`manage.py cancel_work`) and submit them again."
 )
+REMOVE: Final = (
+    "Hint: delete it, and check which plug-in may write to `results` (`writes` in PLUGINS)."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +142,9 @@ def _wrong_answer(workunit: Workunit, outputs: Iterable[ResultFile]) -> Iterator
     app = workunit.app.name
     if workunit.canonical_result_id is None:
         relative = f"{workunit.name}/FAILED.json"
-        if not storage.result_exists(app=app, relative=relative):
-            yield Violation(f"{app}/{relative}", "is missing")
+        check = partial(storage.result_exists, app=app, relative=relative)
+        if detail := _problem(lambda: "" if check() else "is missing", missing="is missing"):
+            yield Violation(f"{app}/{relative}", detail)
         return
     for output in outputs:
         declared = workunit.outputs[output.position] if workunit.outputs else {}
@@ -179,15 +183,25 @@ def _compared(
     name: str, sha256: str, read: Callable[[], storage.Digest], *, missing: str = ""
 ) -> Iterator[Violation]:
     """Yield a violation if a file's digest differs, or if it is missing and `missing` is set."""
-    try:
+
+    def difference() -> str:
         actual = read().sha256
-        detail = "" if actual == sha256 else f"has SHA-256 {actual}, not {sha256}"
-    except FileNotFoundError:
-        detail = missing
-    except OSError as error:
-        detail = f"cannot be read: {error}"
-    if detail:
+        return "" if actual == sha256 else f"has SHA-256 {actual}, not {sha256}"
+
+    if detail := _problem(difference, missing=missing):
         yield Violation(name, detail)
+
+
+def _problem(check: Callable[[], str], *, missing: str) -> str:
+    """Return the text that `check` returns, or a description of the OSError that it raises."""
+    try:
+        return check()
+    except FileNotFoundError:
+        return missing
+    except storage.NotRegularFile as error:
+        return f"was not read: {error}. {REMOVE}"
+    except OSError as error:
+        return f"cannot be read: {error}"
 
 
 def served_files() -> QuerySet[File]:

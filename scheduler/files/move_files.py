@@ -67,8 +67,9 @@ def move(
     """Move every published file to the ``s3`` store or to the ``disk``.
 
     `progress` is called after each batch with the number of its files.  If a call was interrupted,
-    another call moves the remaining files.  Raises `NoStore`, `StoreAway` and `StoreError`, and
-    `StillWritten` if files are moved to the disk while new files are written to the store.
+    another call moves the remaining files.  Raises `NoStore`, `StoreAway` and `StoreError`,
+    `storage.DeletionsHeld` while a backup is running, and `StillWritten` if files are moved to the
+    disk while new files are written to the store.
     """
     store = storage.store()
     if store is None:
@@ -79,11 +80,13 @@ def move(
     act, done = (to_store if to == "s3" else to_disk), Moved()
     for rows in served_in_batches(_BATCH):
         files = [Wanted(row.name, Digest(row.nbytes, row.md5, row.sha256)) for row in rows]
-        done.add(files, act(store, files, dry_run=dry_run))
+        with storage.deletions_allowed():
+            done.add(files, act(store, files, dry_run=dry_run))
         progress(len(files))
     if to == "disk":
         before = now - store.config.expires - _MARGIN
-        done.copies_dropped, done.copies_waiting = drop_copies(
-            store, before=before, dry_run=dry_run
-        )
+        with storage.deletions_allowed():
+            done.copies_dropped, done.copies_waiting = drop_copies(
+                store, before=before, dry_run=dry_run
+            )
     return done

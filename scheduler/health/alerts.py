@@ -18,6 +18,7 @@ from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, judge
 from scheduler.models import App, ScienceFailure
+from scheduler.queues import slots
 
 #: The disk is nearly full if the free space minus the reserve is below this number of bytes.
 NEARLY_FULL_NBYTES = 2_000_000_000
@@ -39,7 +40,7 @@ def current(*, now: datetime) -> tuple[Alert, ...]:
 
 
 def facts(*, now: datetime) -> Facts:
-    """Read the facts for alerts with two statements and a few accesses to files."""
+    """Read the facts for alerts with three statements and a few accesses to files."""
     params = {
         "now": now,
         "max_infeasible": settings.PROJECT.max_infeasible,
@@ -67,9 +68,11 @@ def facts(*, now: datetime) -> Facts:
         unknown_science=_unknown_science(apps),
         unserved_command_apps=_unserved_command_apps(apps),
         expiring_batches=tuple(row["expiring_batches"] or ()),
+        waiting_queues=tuple(slots.waiting_queues(seen_since=now - SEEN_WITHIN)),
         open_outages=row["open_outages"],
         web_seen_at=row["web_seen_at"],
         uploads_stopped=storage.uploads_stopped(),
+        parked_messages=row["parked_messages"],
         disk_is_full=not storage.has_room_for(0),
         disk_is_nearly_full=not storage.has_room_for(NEARLY_FULL_NBYTES),
     )

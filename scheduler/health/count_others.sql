@@ -1,7 +1,14 @@
--- Counts accounts, hosts, unhandled trickles and late chores.
+-- Counts accounts, hosts, woken workunits, unhandled trickles and late chores.
 SELECT
     (SELECT count(*) FROM account) AS accounts,
     (SELECT count(*) FROM host) AS hosts,
+    (SELECT count(DISTINCT workunit_wakeup.workunit_id) FROM workunit_wakeup) AS woken,
+    (
+        SELECT workunit_wakeup.inserted_at
+        FROM workunit_wakeup
+        ORDER BY workunit_wakeup.id
+        LIMIT 1
+    ) AS woken_since,
     (SELECT count(*) FROM trickle_up WHERE trickle_up.handled_at IS NULL) AS trickles,
     (
         SELECT count(*)

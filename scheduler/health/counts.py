@@ -181,8 +181,8 @@ def count(*, now: datetime, nbytes: int) -> Counts:
         },
         people={"accounts": others["accounts"], "hosts": others["hosts"]},
         waiting={
-            "transitioner": _sum(workunits, "due"),
-            "timeout_checker": _sum(results, "overdue"),
+            "transitioner": others["woken"],
+            "timeout_checker": _sum(results, "overdue") + _sum(workunits, "due"),
             "validator": sum(app.waiting_for_validation for app in apps.values()),
             "assimilator": sum(app.waiting_for_assimilation for app in apps.values()),
             "trickle_handler": others["trickles"],
@@ -192,8 +192,13 @@ def count(*, now: datetime, nbytes: int) -> Counts:
         },
         deletable_outputs=_sum(results, "deletable"),
         oldest={
-            "transitioner": _earliest(row["due_since"] for row in workunits),
-            "timeout_checker": _earliest(row["overdue_since"] for row in results),
+            "transitioner": others["woken_since"],
+            "timeout_checker": _earliest(
+                [
+                    *(row["overdue_since"] for row in results),
+                    *(row["due_since"] for row in workunits),
+                ]
+            ),
         },
     )
 

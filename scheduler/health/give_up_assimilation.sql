@@ -1,4 +1,5 @@
--- Marks workunits as assimilated without science code (GIVEN_UP, by staff) and makes them due.
+-- Marks workunits as assimilated without science code (GIVEN_UP, by staff), and wakes the
+-- transitioner for them.
 WITH settled AS (
     UPDATE workunit AS w
     SET
@@ -6,12 +7,16 @@ WITH settled AS (
         finished_at = %(now)s::timestamptz,
         lease_until = NULL,
         -- Invalidates the claim of an assimilator that is processing the workunit.
-        lease_token = w.lease_token + 1,
-        transition_at = %(now)s::timestamptz
+        lease_token = w.lease_token + 1
     WHERE
         w.id = any(%(workunit_ids)s::bigint[])
         AND w.assimilate_state = any(%(sources)s::smallint[])
     RETURNING w.id
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM settled
 ),
 
 forgotten AS (

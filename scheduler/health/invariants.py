@@ -20,8 +20,8 @@ from django.db.models import F, Model, QuerySet
 from scheduler import sql, storage
 from scheduler.files import file_checks as files
 from scheduler.files.file_checks import BATCH, Violation
-from scheduler.lifecycle import MOVES, FileDeleteState
-from scheduler.models import Result, ResultFile, Workunit
+from scheduler.lifecycle import MOVES, FileDeleteState, ReleaseState
+from scheduler.models import Dependency, Result, ResultFile, Workunit
 from scheduler.results.facts import (
     JOINED,
     RESULT_COLUMNS,
@@ -30,10 +30,15 @@ from scheduler.results.facts import (
     WorkunitFacts,
 )
 from scheduler.results.rules.replication import judge
+from scheduler.work.explain import WOKEN_AT
+from scheduler.work.rules.dependency_graphs import find_cycle
 
 PACKAGE = "scheduler.health.invariant_sql"
 
 T = TypeVar("T", bound=Model)
+
+#: Maximum number of workunits of a cycle that are named.
+_MAX_SHOWN = 10
 
 #: Invariants that do not need a complete ledger.
 STATEMENTS = (
@@ -42,7 +47,11 @@ STATEMENTS = (
     "results_repeat_their_app",
     "inputs_have_a_workunit",
     "followers_wait",
-    "waiting_workunits_follow_a_batch",
+    "waiting_workunits_have_a_dependency",
+    "dependency_counts_are_current",
+    "children_of_failed_workunits_fail",
+    "dependencies_join_workunits",
+    "groups_have_no_results",
     "no_more_results_than_allowed",
     "one_live_result_per_host",
     "finished_when_assimilated",
@@ -59,9 +68,20 @@ STATEMENTS = (
     "doomed_files_are_unused",
     "unused_files_are_doomed",
     "moves_are_legal",
+    "queue_slots_match_results",
+    "queue_slots_within_limit",
+    "bundles_follow_their_members",
+    "running_bundles_have_one_host",
+    "bundle_members_exist",
+    "accounts_have_an_email_address",
 )
 #: Invariants that hold only if every move was written to the ledger.
-LEDGER_STATEMENTS = ("states_are_the_last_moves", "moves_are_unbroken", "first_moves_are_known")
+LEDGER_STATEMENTS = (
+    "states_are_the_last_moves",
+    "moves_are_unbroken",
+    "first_moves_are_known",
+    "dependencies_were_met",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +103,12 @@ def invariants() -> tuple[Invariant, ...]:
             "nobody_is_forgotten",
             "No workunit that is not due needs a state change.",
             _forgotten_workunits,
+        ),
+        Invariant(
+            "dependencies_have_no_cycle",
+            "No waiting workunit waits for itself, directly or through others.",
+            lambda _now: _cycles(),
+            "Hint: remove one of the dependencies (remove_continuations), or cancel a workunit.",
         ),
         Invariant(
             "needed_outputs_exist",
@@ -131,7 +157,8 @@ def _forgotten_workunits(now: datetime) -> list[Violation]:
     """Return violations for workunits that the transitioner must change, but that are not due."""
     forgotten = []
     for facts in _all_facts():
-        if facts.transition_at is not None and facts.transition_at <= now:
+        is_due = facts.transition_at is not None and facts.transition_at <= now
+        if is_due or facts.woken_at is not None:
             continue
         verdict = judge(facts, now=now)
         if verdict.changes_anything:
@@ -145,8 +172,18 @@ def _forgotten_workunits(now: datetime) -> list[Violation]:
     return forgotten
 
 
+def _cycles() -> list[Violation]:
+    """Return a violation for the first cycle that is found among waiting workunits."""
+    waiting = Dependency.objects.filter(child__release_state=ReleaseState.INACTIVE)
+    cycle = find_cycle(waiting.values_list("parent_id", "child_id"))
+    names = dict(Workunit.objects.filter(pk__in=cycle).values_list("pk", "name"))
+    path = " -> ".join(names[id_] for id_ in cycle[:_MAX_SHOWN])
+    return [Violation(names[cycle[0]], f"waits for itself: {path} ...")] if cycle else []
+
+
 def _all_facts() -> Iterator[WorkunitFacts]:
-    last, joined = 0, {name: F(path) for name, path in JOINED.items()}
+    last = 0
+    joined = {name: F(path) for name, path in JOINED.items()} | {"woken_at": WOKEN_AT}
     while True:
         with one_snapshot():
             workunits = list(

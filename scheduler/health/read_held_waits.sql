@@ -22,13 +22,11 @@ FROM (
             workunit.start_after,
             CASE
                 WHEN workunit.release_state = {{ReleaseState.HELD}} THEN 'held'
-                WHEN workunit.pending_dependency_count > 0 AND batch.after_id IS NOT NULL
-                    THEN 'following'
+                WHEN workunit.waits_for_batch THEN 'following'
                 WHEN workunit.pending_dependency_count > 0 THEN 'depending'
                 WHEN workunit.start_after > %(now)s::timestamptz THEN 'not_yet'
             END AS why
         FROM workunit
-        INNER JOIN batch ON workunit.batch_id = batch.id
         WHERE
             workunit.batch_id = %(batch_id)s::bigint
             AND workunit.canonical_result_id IS NULL

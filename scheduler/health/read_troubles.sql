@@ -2,9 +2,10 @@
 -- The age of work for the validator and assimilator counts from the last report of a result.
 SELECT
     (
-        SELECT min(workunit.transition_at)
-        FROM workunit
-        WHERE workunit.transition_at <= %(now)s::timestamptz
+        SELECT workunit_wakeup.inserted_at
+        FROM workunit_wakeup
+        ORDER BY workunit_wakeup.id
+        LIMIT 1
     ) AS undecided_since,
     (
         SELECT min(result.report_deadline)
@@ -123,4 +124,7 @@ SELECT
             AND batch.expire_at <= %(now)s::timestamptz + %(remind_before)s::interval
     ) AS expiring_batches,
     (SELECT count(*) FROM outage WHERE outage.applied_at IS NULL) AS open_outages,
+    (
+        SELECT count(*) FROM outbox_message WHERE outbox_message.parked_at IS NOT NULL
+    ) AS parked_messages,
     (SELECT heartbeat.seen_at FROM heartbeat WHERE heartbeat.name = 'web') AS web_seen_at

@@ -71,12 +71,12 @@ def change_all(hosts: QuerySet[Host], *, denied: bool, reason: str = "", now: da
 def limit(host_id: int, max_in_progress: int | None, *, now: datetime) -> None:
     """Set a host's maximum number of results in progress; None removes the limit.
 
-    The limit does not depend on the number of CPUs.  Raises `BadLimit`, `UnknownHost`.
+    With 0, the host gets no further results, but its reports are accepted.  The limit does not
+    depend on the number of CPUs.  Raises `BadLimit`, `UnknownHost`.
     """
-    if max_in_progress is not None and max_in_progress < 1:
+    if max_in_progress is not None and max_in_progress < 0:
         raise BadLimit(
-            f"{max_in_progress} is not a valid limit. "
-            "Hint: give 1 or more; `host deny` stops all work."
+            f"{max_in_progress} is not a valid limit. Hint: give 0 or more; 0 stops new work."
         )
     if not Host.objects.filter(pk=host_id).update(max_in_progress=max_in_progress):
         raise _unknown(host_id)

@@ -11,14 +11,12 @@ WITH detached AS (
         host_id = ANY(%(host_ids)s::bigint[])
         AND workunit_id = ANY(%(workunit_ids)s::bigint[])
         AND server_state = {{ServerState.IN_PROGRESS}}
-    RETURNING id, workunit_id
+    RETURNING id, workunit_id, target_kind
 ),
 
 woken AS (
-    UPDATE workunit AS w
-    SET transition_at = %(now)s::timestamptz
-    FROM (SELECT DISTINCT workunit_id FROM detached) AS changed
-    WHERE w.id = changed.workunit_id
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM detached
 ),
 
 ledger AS (
@@ -36,4 +34,4 @@ ledger AS (
     WHERE %(ledger)s::boolean
 )
 
-SELECT id FROM detached
+SELECT id, target_kind FROM detached

@@ -9,11 +9,15 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A client's report of one finished result; the times are in seconds."""
+    """A client's report of one finished result; the times are in seconds.
+
+    `terminated_status` is the exit status of an aborted program that ended after SIGTERM.
+    """
 
     name: str
     client_state: int
     exit_status: int
+    terminated_status: int | None = None
     cpu_time: float = 0.0
     elapsed_time: float = 0.0
     peak_working_set_bytes: float = 0.0

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 
 from scheduler import sql, wakeups
 from scheduler.hosts.facts import HostDescription, RecordUpdate
+from scheduler.lifecycle import Target
 from scheduler.models import Account
+from scheduler.queues import slots
 
 #: The number of last decisions kept per host.
 MAX_DECISIONS = 5
@@ -58,9 +60,10 @@ class Credentials:
 class Caller:
     """The account and the host of one RPC, as they were before the RPC.
 
-    Most fields are columns of `recognise.sql`.  `assigned` is set if the reply must contain the
-    host id; the sequence number of the host's RPCs then restarts.  `detached` is set if the client
-    attached again without results, so that the results in progress on the host are lost.
+    Most fields are columns of `recognise.sql`.  `password_digest` is an MD5 of the stored password
+    hash, from which the address of the account's feed is made.  `assigned` is set if the reply must
+    contain the host id; the sequence number of the host's RPCs then restarts.  `detached` is set if
+    the client attached again without results, so that the results in progress on the host are lost.
     """
 
     account_id: int
@@ -76,6 +79,7 @@ class Caller:
     team_id: int | None
     team_name: str | None
     is_strong: bool
+    password_digest: str
     venue: str
     host_id: int
     host_created_at: datetime
@@ -203,9 +207,9 @@ def detach(*, host_ids: Sequence[int], workunit_ids: Sequence[int], now: datetim
     if not (host_ids and workunit_ids):
         return 0
     wakeups.after_commit("transitioner")
-    return len(
-        sql.fetch(
-            "hosts/detach_results",
-            {"host_ids": list(host_ids), "workunit_ids": list(workunit_ids), "now": now},
-        )
+    rows = sql.fetch(
+        "hosts/detach_results",
+        {"host_ids": list(host_ids), "workunit_ids": list(workunit_ids), "now": now},
     )
+    slots.free([row["id"] for row in rows if row["target_kind"] == Target.QUEUE])
+    return len(rows)

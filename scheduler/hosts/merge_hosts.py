@@ -6,7 +6,8 @@ from django.db import transaction
 from django.db.models import Sum
 
 from scheduler.lifecycle import Target
-from scheduler.models import CreditEntry, Host, HostAppVersion, Result, Workunit
+from scheduler.models import Bundle, CreditEntry, Host, HostAppVersion, Result, Workunit
+from scheduler.queues import named_queues
 
 
 class CannotMerge(ValueError):
@@ -45,6 +46,8 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
         merged.merged_into = kept
         merged.total_credit, merged.expavg_credit = 0, 0
         merged.save(update_fields=["merged_into", "total_credit", "expavg_credit"])
+        Bundle.objects.filter(host_id=merged_id).update(host_id=kept_id)
+        named_queues.replace_host(merged_id=merged_id, kept_id=kept_id)
     return kept
 
 

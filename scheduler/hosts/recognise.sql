@@ -18,6 +18,7 @@ SELECT
     a.team_id,
     t.name AS team_name,
     k.kind = 1 AS is_strong,
+    md5(a.password) AS password_digest,
     k.revoked_at,
     h.id AS host_id,
     h.account_id AS host_account_id,
@@ -66,7 +67,8 @@ CROSS JOIN (
                 WHERE
                     r.app_id = app.id
                     AND r.server_state = {{ServerState.UNSENT}}
-                    AND r.target_kind > {{Target.EVERYBODY}}
+                    -- Queues have streams of their own.
+                    AND r.target_kind BETWEEN {{Target.HOST}} AND {{Target.TEAM}}
                 LIMIT 1
             ) AS targeted
         ) AS any_targeted,
@@ -91,6 +93,8 @@ CROSS JOIN (
                 SELECT 4, p.ctid, p.xmin FROM platform AS p
                 UNION ALL
                 SELECT 5, c.ctid, c.xmin FROM plan_class AS c
+                UNION ALL
+                SELECT 6, q.ctid, q.xmin FROM queue AS q
             ) AS kept
         ) AS catalog_sign
 ) AS flags

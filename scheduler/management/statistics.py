@@ -1,6 +1,7 @@
-"""Exports tables.xml, user.gz, team.gz and host.gz for statistics sites.
+"""Exports tables.xml, user.gz, team.gz, host.gz and others for statistics sites.
 
-The format is that of BOINC's statistics export.  Each file is first written row by row under a
+The format is that of BOINC's statistics export.  This server has no badges, so the files of badges
+contain none.  Each file is first written row by row under a
 temporary name in the same folder.  When all files are complete, they are renamed, ``tables.xml``
 last.  A reader never gets a partial file.  If a write fails, the files of the last export remain.
 """
@@ -22,15 +23,18 @@ from xml.sax.saxutils import escape
 
 from scheduler.boinc import statistics_export
 from scheduler.health.invariants import one_snapshot
+from scheduler.models import StatisticsDeletion
 from scheduler.storage.syncing import sync, sync_folder
 
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
 #: Characters that XML 1.0 may not contain, even escaped.
 _INVALID_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
-#: BOINC numbers team types from 1; this server does not store a type.
-_NO_TEAM_TYPE = 0
+
+#: The files of badges and their root elements.
+BADGE_FILES = {"badge_user.gz": "badge_users", "badge_team.gz": "badge_teams"}
 
 Row = Mapping[str, Any]
+Kind = StatisticsDeletion.Kind
 Element = tuple[str, object]
 
 
@@ -45,6 +49,8 @@ class Written:
     users: int
     teams: int
     hosts: int
+    deleted_users: int
+    deleted_hosts: int
 
 
 def export(folder: Path, *, now: datetime) -> Written:
@@ -59,7 +65,19 @@ def export(folder: Path, *, now: datetime) -> Written:
                 users=_rows(open_file("user.gz"), "users", map(user, statistics_export.accounts())),
                 teams=_rows(open_file("team.gz"), "teams", map(team, statistics_export.teams())),
                 hosts=_rows(open_file("host.gz"), "hosts", map(host, statistics_export.hosts())),
+                deleted_users=_rows(
+                    open_file("user_deleted.gz"),
+                    "users_deleted",
+                    map(deleted_user, statistics_export.deletions(Kind.ACCOUNT)),
+                ),
+                deleted_hosts=_rows(
+                    open_file("host_deleted.gz"),
+                    "hosts_deleted",
+                    map(deleted_host, statistics_export.deletions(Kind.HOST)),
+                ),
             )
+            for name, tag in BADGE_FILES.items():
+                _rows(open_file(name), tag, ())
             open_file("tables.xml").write(PROLOGUE + tables(written, now))
     except OSError as error:
         msg = f"{folder} cannot be written to: {error.strerror or error}."
@@ -155,7 +173,7 @@ def team(row: Row) -> str:
         "team",
         [
             ("id", row["id"]),
-            ("type", _NO_TEAM_TYPE),
+            ("type", row["kind"]),
             ("name", row["name"]),
             ("userid", row["founder_id"] if shares else 0),
             *_credit(row),
@@ -191,6 +209,16 @@ def host(row: Row) -> str:
     )
 
 
+def deleted_user(row: Row) -> str:
+    """Return an account that sites must delete as BOINC's ``<user>`` of user_deleted."""
+    return _element("user", [("id", row["number"]), ("cpid", row["cpid"])])
+
+
+def deleted_host(row: Row) -> str:
+    """Return a computer that sites must delete as BOINC's ``<host>`` of host_deleted."""
+    return _element("host", [("id", row["number"]), ("host_cpid", row["cpid"])])
+
+
 def tables(written: Written, now: datetime) -> str:
     """Return the time of the export, its totals and the apps as BOINC's ``<tables>``."""
     apps = "".join(_element("application", [("name", n)]) for n in statistics_export.applications())
@@ -199,12 +227,18 @@ def tables(written: Written, now: datetime) -> str:
         ("nusers_total", written.users),
         ("nteams_total", written.teams),
         ("nhosts_total", written.hosts),
+        *_unless_zero("nusers_deleted_total", written.deleted_users),
+        *_unless_zero("nhosts_deleted_total", written.deleted_hosts),
         ("total_credit", float(statistics_export.total_credit())),
     ]
     lines = "".join(map(_line, summary))
     return (
         f"<tables>\n{lines}<applications>\n{apps}</applications>\n<badges>\n</badges>\n</tables>\n"
     )
+
+
+def _unless_zero(tag: str, number: int) -> list[Element]:
+    return [(tag, number)] if number else []
 
 
 def _credit(row: Row) -> list[Element]:

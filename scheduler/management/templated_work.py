@@ -23,28 +23,36 @@ NUMBERS: Mapping[str, str] = {
     "fpops": "rsc_fpops_est",
     "memory": "rsc_memory_bound",
     "disk": "rsc_disk_bound",
+    "cpus": "requested_cpus",
+    "gpus": "requested_gpus",
+    "start_offset": "start_offset_seconds",
     "bandwidth": "rsc_bandwidth_bound",
     "target": "target_nresults",
     "max_errors": "max_error_results",
 }
-#: Fields of a workunit that are copied from the options, because templates cannot set them.
-_COMMON = (
-    *("max_timeouts", "priority", "app_version_num", "keywords", "broadcast", "held"),
-    *("target_host", "target_account", "target_team", "start_after", "start_before", "end_before"),
-)
+#: Fields that are part of a workunit's description.  The bound on operations follows the estimate.
+_DESCRIBED = frozenset({*NUMBERS.values(), "delay_bound", "rsc_fpops_bound"})
+#: Fields of which a workunit has at most one, so that an option for one of them resets the others.
+_TARGETS: Mapping[str, Any] = {
+    "target_host": None,
+    "target_account": None,
+    "target_team": None,
+    "broadcast": False,
+}
 
 
 def workunits(
     options: Mapping[str, Any],
-    common: submit.NewWorkunit,
+    fields: Mapping[str, Any],
     *,
     submitter: Account | None,
     now: datetime,
 ) -> list[submit.NewWorkunit]:
     """Return one new workunit for each group of input files.
 
-    The input template determines the number of files in a group.  `common` has the fields that
-    templates cannot set.  Values of the template take precedence over options, as in BOINC.  Raises
+    The input template determines the number of files in a group.  `fields` has only the fields of
+    `NewWorkunit` whose options were given.  Values of the template take precedence over options, as
+    in BOINC's ``create_work``; both take precedence over the app's `workunit_defaults`.  Raises
     `CommandError` for a wrong number of files, and the exceptions in `submit_work`'s `refusals`.
     """
     find_target(options["app"])
@@ -55,12 +63,15 @@ def workunits(
     drafts = templates.workunits(
         [(used, _described(paths, options)) for paths in groups],
         app=app,
-        numbers=_numbers(options),
+        numbers=_numbers(fields),
     )
     files = sent_files.find(submitter, templates.names(drafts))
     files |= sent_files.keep_remote_files(submitter, templates.remotes(drafts), now=now)
-    fields = {name: getattr(common, name) for name in _COMMON}
-    return [replace(templates.with_files(draft, files), **fields) for draft in drafts]
+    # `numbers` has the others, because a template may set them.
+    others = {name: value for name, value in fields.items() if name not in _DESCRIBED}
+    if _TARGETS.keys() & others.keys():
+        others = {**_TARGETS, **others}
+    return [replace(templates.with_files(draft, files), **others) for draft in drafts]
 
 
 def _templates(options: Mapping[str, Any], app: App) -> Templates:
@@ -112,8 +123,8 @@ def _described(paths: Sequence[Path], options: Mapping[str, Any]) -> WorkunitDes
     )
 
 
-def _numbers(options: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {name: options[o] for o, name in NUMBERS.items() if options[o] is not None}
-    if options["deadline"] is not None:
-        numbers["delay_bound"] = options["deadline"].total_seconds()
+def _numbers(fields: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {name: fields[name] for name in NUMBERS.values() if name in fields}
+    if "delay_bound" in fields:
+        numbers["delay_bound"] = fields["delay_bound"].total_seconds()
     return numbers

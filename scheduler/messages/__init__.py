@@ -1,1 +1,1 @@
-"""Stores trickles from running results, and queues trickles to running results."""
+"""Stores trickles to and from running results, and sends the mail of the outbox."""

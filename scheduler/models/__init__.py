@@ -4,30 +4,42 @@ from __future__ import annotations
 
 from scheduler.models.audit import AuditEntry
 from scheduler.models.files import File, FileHold, Installation, JobFile
-from scheduler.models.hosts import Host, HostAppVersion
+from scheduler.models.hosts import Host, HostAppVersion, HostToken
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
 from scheduler.models.logins import Invitation, LoginNetwork, ThrottleBucket
-from scheduler.models.messages import FileRequest, TrickleDown, TrickleUp, UsageSample
-from scheduler.models.people import Account, AccountKey, Team
+from scheduler.models.messages import (
+    FileRequest,
+    News,
+    OutboxMessage,
+    TrickleDown,
+    TrickleUp,
+    UsageSample,
+)
+from scheduler.models.people import Account, AccountKey, EmailChange, StatisticsDeletion, Team
+from scheduler.models.queues import Queue, QueueBalance, QueueSchedule, QueueSlot
+from scheduler.models.samples import StatusSample
 from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
 from scheduler.models.submitters import ApiToken, IdempotencyKey, Submitter, SubmitterApp
-from scheduler.models.troubles import Heartbeat, Outage, Refusal, ScienceFailure
+from scheduler.models.task_lists import Bundle, BundleMember
+from scheduler.models.troubles import AlertState, Heartbeat, Outage, Refusal, ScienceFailure
 from scheduler.models.work import (
     Batch,
     BatchUsage,
+    Dependency,
     PurgedResults,
     PurgedWorkunits,
-    Queue,
     Result,
     ResultFile,
     Workunit,
     WorkunitFile,
+    WorkunitWakeup,
 )
 
 __all__ = [
     "Account",
     "AccountAppCredit",
     "AccountKey",
+    "AlertState",
     "ApiToken",
     "App",
     "AppVersion",
@@ -35,29 +47,41 @@ __all__ = [
     "AuditEntry",
     "Batch",
     "BatchUsage",
+    "Bundle",
+    "BundleMember",
     "CreditEntry",
+    "Dependency",
+    "EmailChange",
     "File",
     "FileHold",
     "FileRequest",
     "Heartbeat",
     "Host",
     "HostAppVersion",
+    "HostToken",
     "IdempotencyKey",
     "Installation",
     "Invitation",
     "JobFile",
     "LedgerEntry",
     "LoginNetwork",
+    "News",
     "Outage",
+    "OutboxMessage",
     "PlanClass",
     "Platform",
     "PurgedResults",
     "PurgedWorkunits",
     "Queue",
+    "QueueBalance",
+    "QueueSchedule",
+    "QueueSlot",
     "Refusal",
     "Result",
     "ResultFile",
     "ScienceFailure",
+    "StatisticsDeletion",
+    "StatusSample",
     "Submitter",
     "SubmitterApp",
     "Team",
@@ -67,4 +91,5 @@ __all__ = [
     "UsageSample",
     "Workunit",
     "WorkunitFile",
+    "WorkunitWakeup",
 ]

@@ -23,6 +23,13 @@ class AuditEntry(models.Model):
         ACCOUNT_CHANGED = "account_changed"
         PASSWORD_CHANGED = "password_changed"  # noqa: S105 - the name of an event
         RIGHTS_CHANGED = "rights_changed"
+        EMAIL_CHANGE_REQUESTED = "email_change_requested"
+        EMAIL_CHANGED = "email_changed"
+        EMAIL_CONFIRMED = "email_confirmed"
+        FACTOR_ADDED = "factor_added"
+        FACTOR_REMOVED = "factor_removed"
+        ACCOUNT_EXPORTED = "account_exported"
+        ACCOUNT_ERASED = "account_erased"
         TOKEN_CREATED = "token_created"  # noqa: S105 - the name of an event
         TOKEN_REVOKED = "token_revoked"  # noqa: S105 - the name of an event
         TOKEN_USED = "token_used"  # noqa: S105 - the name of an event
@@ -36,8 +43,17 @@ class AuditEntry(models.Model):
         APP_CREATED = "app_created"
         APP_CHANGED = "app_changed"
         HOST_CHANGED = "host_changed"
+        QUEUE_CREATED = "queue_created"
+        QUEUE_CHANGED = "queue_changed"
+        QUEUE_DELETED = "queue_deleted"
         INVITATION_CREATED = "invitation_created"
         INVITATION_REVOKED = "invitation_revoked"
+        BACKUP_CREATED = "backup_created"
+        BACKUP_RESTORED = "backup_restored"
+        ADDRESS_CHANGED = "address_changed"
+        CONSENT_CHANGED = "consent_changed"
+        TEAM_CHANGED = "team_changed"
+        NEWS_CHANGED = "news_changed"
 
     at = models.DateTimeField()
     event = models.CharField(max_length=40, choices=Event.choices)

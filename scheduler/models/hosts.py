@@ -101,3 +101,23 @@ class HostAppVersion(models.Model):
 
     def __str__(self) -> str:
         return f"host {self.host_id}, app version {self.app_version_id}"
+
+
+class HostToken(models.Model):
+    """A secret with which a host of the trusted pool uses the pool's API, stored as a hash.
+
+    A host is enrolled in the pool while it has a token that is neither revoked nor expired.
+    """
+
+    host = models.ForeignKey(Host, models.CASCADE, related_name="tokens")
+    token_hash = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    expire_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_on = models.DateField(null=True, blank=True)
+
+    class Meta:
+        db_table = "host_token"
+
+    def __str__(self) -> str:
+        return f"token {self.pk} of host {self.host_id}"

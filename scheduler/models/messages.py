@@ -1,4 +1,4 @@
-"""The tables of trickles, usage samples and file requests."""
+"""The tables of news, trickles, usage samples, file requests and the outbox."""
 
 from __future__ import annotations
 
@@ -121,3 +121,101 @@ class FileRequest(models.Model):
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()} {self.file_name}"
+
+
+class OutboxMessage(models.Model):
+    """A message to a person or to another server, which the housekeeper delivers.
+
+    The transaction that causes the message inserts the row.  A row has exactly one of the three
+    times: `next_attempt_at` while it waits, `sent_at` when it was delivered, and `parked_at` when
+    too many attempts failed.  The text can contain a secret, such as a link that resets a password:
+    it is not shown in the admin, and it is erased when the message was sent.
+    """
+
+    class Kind(models.IntegerChoices):
+        """The channel of a message; a webhook's URL is in the settings, not in the row."""
+
+        MAIL = 1
+        WEBHOOK = 2
+
+    kind = models.SmallIntegerField(choices=Kind.choices, default=Kind.MAIL)
+    recipient = models.CharField(max_length=254)
+    subject = models.CharField(max_length=200)
+    text = models.TextField(blank=True, default="")
+    created_at = models.DateTimeField()
+    attempts = models.IntegerField(default=0)
+    next_attempt_at = models.DateTimeField(null=True, blank=True)
+    sent_at = models.DateTimeField(null=True, blank=True)
+    parked_at = models.DateTimeField(null=True, blank=True)
+    last_error = models.CharField(max_length=500, blank=True, default="")
+
+    class Meta:
+        db_table = "outbox_message"
+        verbose_name = "message"
+        verbose_name_plural = "outbox"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(
+                    next_attempt_at__isnull=False, sent_at__isnull=True, parked_at__isnull=True
+                )
+                | models.Q(
+                    next_attempt_at__isnull=True, sent_at__isnull=False, parked_at__isnull=True
+                )
+                | models.Q(
+                    next_attempt_at__isnull=True, sent_at__isnull=True, parked_at__isnull=False
+                ),
+                name="outbox_message_has_one_state",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(sent_at__isnull=True) | models.Q(text=""),
+                name="outbox_message_forgets_sent_text",
+            ),
+            # A line break in a header would start another header.
+            models.CheckConstraint(
+                condition=~models.Q(recipient__regex="[[:cntrl:]]")
+                & ~models.Q(subject__regex="[[:cntrl:]]"),
+                name="outbox_message_headers_are_lines",
+            ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["next_attempt_at", "id"],
+                condition=models.Q(next_attempt_at__isnull=False),
+                name="claim_messages",
+            ),
+            models.Index(
+                fields=["id"],
+                condition=models.Q(parked_at__isnull=False),
+                name="parked_messages",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.id} to {self.recipient}"
+
+
+class News(models.Model):
+    """A piece of news that volunteers read in the feeds, until it is withdrawn."""
+
+    title = models.CharField(max_length=255)
+    # Plain text; an empty line separates paragraphs.
+    text = models.TextField()
+    author = models.ForeignKey(
+        "scheduler.Account", models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    published_at = models.DateTimeField()
+    withdrawn_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "news"
+        verbose_name_plural = "news"
+        indexes = [
+            models.Index(
+                fields=["-published_at"],
+                condition=models.Q(withdrawn_at__isnull=True),
+                name="read_news",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.title

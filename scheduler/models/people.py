@@ -1,18 +1,30 @@
-"""The tables of accounts, account keys and teams."""
+"""The tables of accounts, account keys, pending changes of addresses, and teams."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from typing import Any, ClassVar
 
+from asgiref.sync import sync_to_async
+from django.contrib.auth import hashers
 from django.contrib.auth.base_user import AbstractBaseUser, BaseUserManager
 from django.contrib.auth.models import Permission, PermissionsMixin
 from django.db import models
-from django.db.models.functions import Lower
+from django.db.models.functions import Collate, Lower
 from django.utils.functional import cached_property
 from django.utils.module_loading import import_string
 
 from scheduler.rights import ALL_RIGHTS, Right, let_through
+
+
+def password_digest(*, email: str, password: str) -> str:
+    """Return BOINC's digest of a password: 32 hex digits, as computed by clients (PROTOCOL 1.3).
+
+    >>> password_digest(email="Ada@Example.org", password="secret")
+    'b8b0a22f0c0d0a881714ce1bca6b58c4'
+    """
+    return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
 
 
 class AccountManager(BaseUserManager["Account"]):
@@ -31,12 +43,33 @@ class AccountManager(BaseUserManager["Account"]):
 
 
 class Team(models.Model):
-    """A team that accounts can join."""
+    """A team that accounts can join.
+
+    `requested_by` is a member who has requested the foundership, and `requested_at` the time of the
+    last request, which remains after the founder has declined it.
+    """
+
+    class Kind(models.IntegerChoices):
+        """BOINC's types of teams (PROTOCOL 8.1)."""
+
+        NONE = 0
+        CLUB = 1
+        COMPANY = 2
+        PRIMARY_SCHOOL = 3
+        SECONDARY_SCHOOL = 4
+        JUNIOR_COLLEGE = 5
+        UNIVERSITY = 6
+        GOVERNMENT = 7
 
     name = models.CharField(max_length=254, unique=True)
+    kind = models.SmallIntegerField(choices=Kind.choices, default=Kind.NONE, db_default=0)
     founder = models.ForeignKey(
         "scheduler.Account", models.SET_NULL, null=True, blank=True, related_name="founded_teams"
     )
+    requested_by = models.ForeignKey(
+        "scheduler.Account", models.SET_NULL, null=True, blank=True, related_name="+"
+    )
+    requested_at = models.DateTimeField(null=True, blank=True)
     url = models.URLField(blank=True, default="")
     description = models.TextField(blank=True, default="")
     country = models.CharField(max_length=64, blank=True, default="")
@@ -48,6 +81,11 @@ class Team(models.Model):
 
     class Meta:
         db_table = "team"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(kind__range=(0, 7)), name="team_kind_is_known"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -57,7 +95,9 @@ class Account(AbstractBaseUser, PermissionsMixin):
     """A person: volunteer, submitter or member of staff.
 
     The stored password is Django's hash of BOINC's ``md5(password + lower(e-mail))``, so that BOINC
-    clients and the web form use the same secret (`people.accounts`).
+    clients and the web form use the same secret (`people.accounts`).  `set_password` and
+    `check_password` take the password itself, as everywhere in Django; `has_digest` takes the
+    digest, which is all that a BOINC client sends.
     """
 
     email = models.EmailField(max_length=254, unique=True)
@@ -76,6 +116,8 @@ class Account(AbstractBaseUser, PermissionsMixin):
     # Whether the statistics export includes the account and its hosts.
     share_statistics = models.BooleanField(default=True, db_default=True)
     show_hosts = models.BooleanField(default=True, db_default=True)
+    # When the terms of use were accepted; None if the project had none.
+    terms_accepted_at = models.DateTimeField(null=True, blank=True)
     is_staff = models.BooleanField(default=False)
     is_active = models.BooleanField(default=True)
     created_at = models.DateTimeField()
@@ -93,6 +135,10 @@ class Account(AbstractBaseUser, PermissionsMixin):
                 condition=models.Q(email=Lower("email")), name="account_email_is_lower_case"
             ),
         ]
+        indexes = [
+            # The collation with which an index finds prefixes.
+            models.Index(Collate(Lower("name"), "C"), name="search_accounts_by_name"),
+        ]
         permissions = [
             ("moderate_people", "Can change and deactivate accounts without rights, and teams"),
             ("view_everything", "Can view everybody's work over the API, and alerts"),
@@ -101,6 +147,37 @@ class Account(AbstractBaseUser, PermissionsMixin):
 
     def __str__(self) -> str:
         return self.name or self.email
+
+    def set_password(self, raw_password: str | None) -> None:
+        """Set the hash of the password's digest without saving it; None makes it unusable.
+
+        `people.accounts.change_password` also revokes what was created with the old password.
+        """
+        digest = raw_password and password_digest(email=self.email, password=raw_password)
+        self.password = hashers.make_password(digest)
+
+    def check_password(self, raw_password: str | None) -> bool:
+        """Return whether this is the account's password.  Raises `HashQueueFull`."""
+        if raw_password is None:
+            return False
+        return self.has_digest(password_digest(email=self.email, password=raw_password))
+
+    async def acheck_password(self, raw_password: str | None) -> bool:
+        return await sync_to_async(self.check_password)(raw_password)
+
+    def has_digest(self, digest: str) -> bool:
+        """Return whether this is the digest of the account's password.  Raises `HashQueueFull`.
+
+        A hash made with outdated parameters is replaced, unless the password was changed since the
+        account was read.
+        """
+
+        def rehash(digest: str) -> None:
+            former, self.password = self.password, hashers.make_password(digest)
+            same = Account.objects.filter(pk=self.pk, password=former)
+            same.update(password=self.password)
+
+        return hashers.check_password(digest, self.password, rehash)
 
     @cached_property
     def rights(self) -> frozenset[Right]:
@@ -191,3 +268,59 @@ class AccountKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.get_kind_display()})"
+
+
+class StatisticsDeletion(models.Model):
+    """An account or host that statistics sites must delete, listed in the statistics export.
+
+    The housekeeper drops rows after `STATISTICS_DELETIONS_KEPT`.
+    """
+
+    class Kind(models.IntegerChoices):
+        ACCOUNT = 1
+        HOST = 2
+
+    kind = models.SmallIntegerField(choices=Kind.choices)
+    # The id of the account or host, which need not exist any more.
+    number = models.BigIntegerField()
+    # The id by which statistics sites know it: `cpid` of an account, `host_cpid` of a host.
+    cpid = models.CharField(max_length=32)
+    deleted_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "statistics_deletion"
+        constraints = [
+            models.UniqueConstraint(
+                fields=["kind", "number"], name="statistics_deletion_is_listed_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.number}"
+
+
+class EmailChange(models.Model):
+    """A change of an account's e-mail address that the new address has not confirmed yet.
+
+    The digest of a password depends on the address, so the row holds the hash of the digest for the
+    new address; both replace those of the account together (`people.email_changes`).
+    """
+
+    account = models.OneToOneField(Account, models.CASCADE, related_name="email_change")
+    email = models.EmailField(max_length=254)
+    password = models.CharField(max_length=128)
+    #: SHA-256 of the text in the link that was sent to the new address.
+    token_hash = models.CharField(max_length=64, unique=True)
+    created_at = models.DateTimeField()
+    expire_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "email_change"
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(email=Lower("email")), name="email_change_is_lower_case"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} to {self.email}"

@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from django.db import models
 
+from scheduler.config import MAX_TERMINATION_TIME
+
 
 class OneResultPer(models.TextChoices):
     """The unit that gets at most one result of a workunit, so that results are independent."""
@@ -40,6 +42,7 @@ class SuccessRule(models.TextChoices):
     EMPTY_STDERR = "empty_stderr"
     BOTH = "both"
     VALIDATOR = "validator"
+    RUNNER = "runner"
 
 
 class Platform(models.Model):
@@ -64,6 +67,9 @@ class App(models.Model):
     beta = models.BooleanField(default=False)
     weight = models.FloatField(default=1)
     non_cpu_intensive = models.BooleanField(default=False)
+    # Whether workunits of the app were ever submitted in task lists; dispatch reads task lists of
+    # such apps only.
+    has_bundles = models.BooleanField(default=False, db_default=False, editable=False)
     fraction_done_exact = models.BooleanField(default=False)
 
     # Kind of the programs, condition of success, and defaults for submissions.
@@ -86,6 +92,10 @@ class App(models.Model):
     homogeneous_app_version = models.BooleanField(default=False)
     grace = models.DurationField(default=timedelta(0))
     credit_window = models.DurationField(null=True, blank=True)
+    # Time between SIGTERM and SIGKILL for the program of a cancelled workunit.
+    max_termination_time = models.DurationField(
+        default=timedelta(seconds=10), db_default=timedelta(seconds=10)
+    )
     delete_delay = models.DurationField(default=timedelta(0))
     ack_timeout = models.DurationField(null=True, blank=True)
     max_infeasible = models.IntegerField(null=True, blank=True)
@@ -153,6 +163,13 @@ class App(models.Model):
                 condition=models.Q(kind__in=AppKind.values)
                 & models.Q(success_rule__in=SuccessRule.values),
                 name="app_kind_and_success_rule_are_known",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    max_termination_time__gte=timedelta(0),
+                    max_termination_time__lte=MAX_TERMINATION_TIME,
+                ),
+                name="app_max_termination_time_is_in_range",
             ),
             models.CheckConstraint(
                 condition=models.Q(target_nresults__gte=1)

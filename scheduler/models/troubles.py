@@ -1,4 +1,4 @@
-"""The tables of refusals, failures of science code, outages and heartbeats."""
+"""The tables of refusals, science failures, outages, heartbeats and alerts."""
 
 from __future__ import annotations
 
@@ -98,13 +98,46 @@ class Outage(models.Model):
 
 
 class Heartbeat(models.Model):
-    """The time of the last heartbeat of the web server, or of the last run of a chore."""
+    """The time of the last heartbeat of the web server, or of the last run of a chore.
+
+    The row ``daemon <name>`` counts the passes of all processes of a daemon since its installation:
+    completed and failed passes, examined rows, and seconds in passes.
+    """
 
     name = models.CharField(max_length=60, unique=True)
     seen_at = models.DateTimeField()
+    passes = models.BigIntegerField(default=0, db_default=0)
+    failed_passes = models.BigIntegerField(default=0, db_default=0)
+    examined_rows = models.BigIntegerField(default=0, db_default=0)
+    busy_seconds = models.FloatField(default=0.0, db_default=0.0)
 
     class Meta:
         db_table = "heartbeat"
 
     def __str__(self) -> str:
         return self.name
+
+
+class AlertState(models.Model):
+    """An alert that the housekeeper saw at its last look, so that changes are reported once.
+
+    `kind` and `subject` identify the alert, because its sentence changes with the time.
+    `reported_at` is the time when the message about its beginning was queued; NULL until the alert
+    has lasted for some time.
+    """
+
+    kind = models.CharField(max_length=40)
+    subject = models.CharField(max_length=254, blank=True, default="")
+    sentence = models.TextField()
+    hint = models.TextField(blank=True, default="")
+    began_at = models.DateTimeField()
+    reported_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        db_table = "alert_state"
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "subject"], name="alert_state_is_one_per_alert")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}".rstrip()

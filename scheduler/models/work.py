@@ -9,37 +9,18 @@ from django.db import models
 from django.db.models import F, Q
 
 from scheduler.lifecycle import (
+    NO_RESULT,
     AssimilateState,
     ClientState,
     FileDeleteState,
     Outcome,
     ReleaseState,
     ServerState,
+    Target,
     ValidateState,
 )
 from scheduler.models._choices import choices, named
-
-
-class Queue(models.Model):
-    """A queue of workunits, with an order of sending and a limit on the results in progress."""
-
-    name = models.CharField(max_length=100, unique=True)
-    app = models.ForeignKey(
-        "scheduler.App", models.PROTECT, null=True, blank=True, related_name="queues"
-    )
-    max_in_progress = models.IntegerField(null=True, blank=True)
-    order = models.CharField(
-        max_length=8,
-        choices=[("priority", "priority"), ("fifo", "fifo"), ("lifo", "lifo")],
-        default="priority",
-    )
-    created_at = models.DateTimeField()
-
-    class Meta:
-        db_table = "queue"
-
-    def __str__(self) -> str:
-        return self.name
+from scheduler.models.queues import Queue
 
 
 class Batch(models.Model):
@@ -90,6 +71,10 @@ class Batch(models.Model):
     purged_credit = models.FloatField(default=0, db_default=0)
     purged_fpops = models.FloatField(default=0, db_default=0)
     meta = models.JSONField(default=dict, blank=True)
+    # The number of workunits, and the sum of expected run times, of the task lists that the server
+    # makes of the workunits; both are NULL if results are sent singly.
+    bundle_size = models.IntegerField(null=True, blank=True)
+    bundle_duration = models.DurationField(null=True, blank=True)
 
     class Meta:
         db_table = "batch"
@@ -177,8 +162,9 @@ class Workunit(models.Model):
     The units are BOINC's: floating-point operations for `rsc_fpops_*`, bytes for `rsc_memory_bound`
     and `rsc_disk_bound`, and bytes per second for `rsc_bandwidth_bound`.  `outputs` lists the
     output files of each result, as objects with the keys ``open_name`` and ``max_nbytes``, and with
-    each flag of `NewOutput` that is true.  `transition_at` is the time when the workunit is due for
-    the transitioner; NULL if it is not due at any time.
+    each flag of `NewOutput` that is true.  `transition_at` is a later time at which the
+    transitioner must look at the workunit, or NULL; at that time, the timeout checker adds a
+    `WorkunitWakeup`.
     """
 
     name = models.CharField(max_length=200)
@@ -201,9 +187,17 @@ class Workunit(models.Model):
     rsc_memory_bound = models.FloatField(default=5e8, db_default=5e8)
     rsc_disk_bound = models.FloatField(default=1e9, db_default=1e9)
     rsc_bandwidth_bound = models.FloatField(default=0, db_default=0)
+    # CPUs and GPUs that a result uses; 0 means those of its app version.
+    requested_cpus = models.FloatField(default=0, db_default=0)
+    requested_gpus = models.FloatField(default=0, db_default=0)
     # The sum of `max_nbytes` of `outputs`; 0 for workunits created before this column existed.
     output_bytes = models.BigIntegerField(default=0, db_default=0)
     delay_bound = models.DurationField(default=timedelta(days=7), db_default=timedelta(days=7))
+    # The expected run time on a host, for the lease of a task list; NULL means the estimate from
+    # `rsc_fpops_est`.
+    expected_duration = models.DurationField(null=True, blank=True)
+    # Time between SIGTERM and SIGKILL for a cancelled program; NULL means the app's.
+    max_termination_time = models.DurationField(null=True, blank=True)
     min_quorum = models.IntegerField(default=1, db_default=1)
     target_nresults = models.IntegerField(default=1, db_default=1)
     max_error_results = models.IntegerField(default=3, db_default=3)
@@ -231,8 +225,24 @@ class Workunit(models.Model):
         default=ReleaseState.RELEASED,
         db_default=ReleaseState.RELEASED,
     )
+    # A negative number that the submitter or staff chose for a held workunit (seed D-18); NULL
+    # while the workunit is not held, and for workunits that staff hold without a code.
+    hold_code = models.SmallIntegerField(null=True, blank=True)
+    # Whether the workunit only joins others: it has no results, and is complete when its
+    # dependencies are met.
+    is_group = models.BooleanField(default=False, db_default=False)
+    # While the workunit is inactive: the number of workunits for which it waits, plus one if it
+    # waits for a batch.
     pending_dependency_count = models.IntegerField(default=0, db_default=0)
+    waits_for_batch = models.BooleanField(default=False, db_default=False)
+    # Whether the workunit has, or had, rows of `Dependency` as a child or as a parent.  Statements
+    # read that table only for such workunits.
+    has_parents = models.BooleanField(default=False, db_default=False)
+    has_children = models.BooleanField(default=False, db_default=False)
     dependency_failed_at = models.DateTimeField(null=True, blank=True)
+    # Id of the task list (`Bundle`) with which results are sent, 0 while the workunit waits for a
+    # list, and NULL if its results are sent singly.
+    bundle_id = models.BigIntegerField(null=True, blank=True)
     # Id of the workunit that retries this failed workunit.
     retried_as = models.BigIntegerField(null=True, blank=True)
     # Whether the canonical outputs and the row are kept until the batch is retired.
@@ -257,6 +267,7 @@ class Workunit(models.Model):
     need_validate = models.BooleanField(default=False, db_default=False)
     validate_after = models.DateTimeField(null=True, blank=True)
     # No constraint, because it would cost the purger a look-up per result; fsck checks it.
+    # 0 (`lifecycle.NO_RESULT`) for a complete group.
     canonical_result = models.ForeignKey(
         "scheduler.Result",
         models.DO_NOTHING,
@@ -297,6 +308,11 @@ class Workunit(models.Model):
             named("assimilate_state", AssimilateState, table="workunit"),
             named("file_delete_state", FileDeleteState, table="workunit"),
             models.CheckConstraint(
+                condition=Q(hold_code__isnull=True)
+                | (Q(hold_code__lt=0) & Q(release_state=ReleaseState.HELD)),
+                name="workunit_hold_code_is_of_a_held_workunit",
+            ),
+            models.CheckConstraint(
                 condition=Q(canonical_result__isnull=True) | Q(error_mask=0),
                 name="workunit_has_an_answer_or_a_reason_not_both",
             ),
@@ -305,6 +321,12 @@ class Workunit(models.Model):
                 | Q(canonical_result__isnull=False)
                 | ~Q(error_mask=0),
                 name="workunit_is_assimilated_with_an_answer_or_a_reason",
+            ),
+            models.CheckConstraint(
+                condition=Q(canonical_result__isnull=True)
+                | Q(is_group=True, canonical_result=NO_RESULT)
+                | (Q(is_group=False) & ~Q(canonical_result=NO_RESULT)),
+                name="workunit_is_complete_without_a_result_only_as_a_group",
             ),
             models.CheckConstraint(
                 condition=Q(file_delete_state=FileDeleteState.INIT)
@@ -333,7 +355,7 @@ class Workunit(models.Model):
             models.Index(
                 fields=["transition_at"],
                 condition=Q(transition_at__isnull=False),
-                name="lock_due_workunits",
+                name="wake_due_workunits",
             ),
             models.Index(fields=["id"], condition=Q(need_validate=True), name="lock_unvalidated"),
             models.Index(
@@ -374,6 +396,55 @@ class Workunit(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class WorkunitWakeup(models.Model):
+    """An entry of the transitioner's queue: something happened to a workunit.
+
+    Rows are inserted in the transaction that causes them, and a workunit may have several.  Only a
+    transaction that has locked the workunit deletes its rows.
+    """
+
+    # Neither unique nor a foreign key, because inserting must never wait for another transaction.
+    workunit_id = models.BigIntegerField()
+    inserted_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "workunit_wakeup"
+        indexes = [models.Index(fields=["workunit_id"], name="wakeups_of_workunit")]
+
+    def __str__(self) -> str:
+        return f"workunit {self.workunit_id}"
+
+
+class Dependency(models.Model):
+    """An edge between two workunits of one submitter: the child waits for the parent's answer.
+
+    The edge is met if the parent has a canonical result.  Inserting an edge needs the locks of both
+    workunits; the purger drops edges together with their workunits.
+    """
+
+    # No constraints, because they would cost the purger a look-up per workunit; fsck checks them.
+    parent = models.ForeignKey(
+        Workunit, models.CASCADE, related_name="+", db_constraint=False, db_index=False
+    )
+    child = models.ForeignKey(
+        Workunit, models.CASCADE, related_name="+", db_constraint=False, db_index=False
+    )
+
+    class Meta:
+        db_table = "dependency"
+        constraints = [
+            models.UniqueConstraint(fields=["parent", "child"], name="dependency_is_one_per_pair"),
+            models.CheckConstraint(
+                condition=~Q(parent=F("child")), name="dependency_joins_two_workunits"
+            ),
+        ]
+        indexes = [models.Index(fields=["child"], name="parents_of_workunit")]
+        verbose_name_plural = "dependencies"
+
+    def __str__(self) -> str:
+        return f"{self.parent_id} before {self.child_id}"
 
 
 class WorkunitFile(models.Model):
@@ -468,8 +539,8 @@ class Result(models.Model):
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     received_at = models.DateTimeField(null=True, blank=True)
     resent_count = models.SmallIntegerField(default=0, db_default=0)
-    # Hosts that may get the result: a `lifecycle.Target`, and the id of a host, account or team.
-    # Both are 0 if every host may get it.
+    # Hosts that may get the result: a `lifecycle.Target`, and the id of a host, account or team, or
+    # of the workunit's queue.  Both are 0 if every host may get it.
     target_kind = models.SmallIntegerField(default=0, db_default=0)
     target_id = models.BigIntegerField(default=0, db_default=0)
     reliable_until = models.DateTimeField(null=True, blank=True)
@@ -483,6 +554,10 @@ class Result(models.Model):
     peak_swap_bytes = models.FloatField(default=0, db_default=0)
     peak_disk_bytes = models.FloatField(default=0, db_default=0)
     stderr = models.TextField(blank=True, default="", db_default="")
+    # With the success rule `runner`: the positive status that the program reported, and its
+    # standard output; NULL if the output is only in the result's first output file.
+    app_status = models.IntegerField(null=True, blank=True)
+    stdout = models.TextField(null=True, blank=True)  # noqa: DJ001 - NULL and '' differ
     granted_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0, db_default=0)
 
     class Meta:
@@ -528,6 +603,15 @@ class Result(models.Model):
                 F("workunit"),
                 condition=Q(server_state=ServerState.UNSENT),
                 name="read_candidates",
+            ),
+            # Results of queues: unsent ones in the order of their workunits, and those in progress.
+            models.Index(
+                fields=["target_id", "server_state", "app", "workunit"],
+                condition=Q(
+                    target_kind=Target.QUEUE,
+                    server_state__in=[ServerState.UNSENT, ServerState.IN_PROGRESS],
+                ),
+                name="results_of_queue",
             ),
             models.Index(
                 fields=["report_deadline"],

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
-from django.contrib.auth.hashers import check_password as matches_hash
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -36,7 +36,8 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from scheduler.config import AccountCreation
-from scheduler.models import Account, ApiToken, Team
+from scheduler.models import Account, ApiToken, EmailChange, Team
+from scheduler.models import people as models
 from scheduler.people import audit, invitations, throttle
 from scheduler.people.account_keys import (
     AccountRefused,
@@ -48,6 +49,8 @@ from scheduler.people.account_keys import (
 )
 from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
+from scheduler.people.personal_data import consents
+from scheduler.people.personal_data.consents import ConsentNeeded
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -88,6 +91,10 @@ class WrongPassword(AccountRefused):
     error_num = -206
 
 
+class EmailChanged(AccountRefused):
+    """The e-mail address changed in the meantime. Hint: try again."""
+
+
 class AccountCreationDisabled(AccountRefused):
     """The project accepts no new accounts from clients. Hint: ask its staff for an account."""
 
@@ -100,6 +107,10 @@ class BadLoginToken(AccountRefused):
     error_num = -1
 
 
+#: BOINC's digest of a password, as computed by clients.
+password_digest = models.password_digest
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
     """An account and its strong key; `created` is True if the call created the account."""
@@ -107,15 +118,6 @@ class Credentials:
     account: Account
     key: str
     created: bool = False
-
-
-def password_digest(*, email: str, password: str) -> str:
-    """Return BOINC's digest of a password: 32 hex digits, as computed by clients (PROTOCOL 1.3).
-
-    >>> password_digest(email="Ada@Example.org", password="secret")
-    'b8b0a22f0c0d0a881714ce1bca6b58c4'
-    """
-    return hashlib.md5((password + email.lower()).encode(), usedforsecurity=False).hexdigest()
 
 
 def create_account(  # noqa: PLR0913  the client's fields, and its address
@@ -126,6 +128,7 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
     team_name: str = "",
     by_staff: bool = False,
     invite_code: str = "",
+    terms_accepted_in: str | None = None,
     address: str | None = None,
     now: datetime,
 ) -> Credentials:
@@ -133,9 +136,11 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
 
     `by_staff` creates an account regardless of the project's setting.  The new account joins the
     team `team_name`.  A team that does not exist or accepts no members is ignored, because a client
-    would treat an error as a failed log-in.
+    would treat an error as a failed log-in.  `terms_accepted_in` is the program in which the person
+    accepted the terms of use; None if they were not accepted.
 
-    Raises `AccountRefused` for an invalid digest, address or name, and `EmailTaken` for an existing
+    Raises `ConsentNeeded` if the project has terms of use that were not accepted.  Raises
+    `AccountRefused` for an invalid digest, address or name, and `EmailTaken` for an existing
     account that is inactive or has another password.  Raises `AccountCreationDisabled` or
     `BadInvitation` if the caller may not create accounts.  Also raises `TooManyAttempts` and
     `HashQueueFull`.
@@ -147,7 +152,8 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
             return _existing(existing, passwd_hash, attempt)
         if not by_staff:
             _check_open_to(invite_code, now)
-        fields = {"email": _good_email(email), "name": good_name(name), "team": _team(team_name)}
+            _check_terms(terms_accepted_in)
+        fields = {"email": good_email(email), "name": good_name(name), "team": _team(team_name)}
         stored = _new_hash(passwd_hash, email, attempt)
         try:
             with transaction.atomic():
@@ -155,6 +161,11 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
                     invitations.use(invite_code, now=now)
                 credentials = _create(stored, now, fields)
                 _record_creation(credentials.account, attempt, now)
+                if terms_accepted_in is not None and settings.PROJECT.terms_of_use:
+                    with throttle.attributed(attempt, credentials.account.pk):
+                        consents.accept_terms(
+                            credentials.account, source=terms_accepted_in, now=now
+                        )
         except IntegrityError:
             # A concurrent request, most likely from the same client, created the account.
             if existing := find_account_by_email(email):
@@ -213,6 +224,14 @@ def _check_open_to(invite_code: str, now: datetime) -> None:
         invitations.require_valid(invite_code, now=now)
 
 
+def _check_terms(accepted_in: str | None) -> None:
+    if settings.PROJECT.terms_of_use and accepted_in is None:
+        raise ConsentNeeded(
+            f"{settings.PROJECT.name} has terms of use, which were not accepted. "
+            "Hint: accept them in BOINC Manager, or send consent_flag=1."
+        )
+
+
 def create_staff(
     *,
     email: str,
@@ -228,7 +247,7 @@ def create_staff(
     `stored_password`, the hash that `stored_hash` returned.  Raises `EmailTaken`, `BadEmail`,
     `BadName`, `HashQueueFull`, and `BadPasswordDigest` for an empty password.
     """
-    email = _good_email(email.strip().lower())
+    email = good_email(email.strip().lower())
     if not password:
         raise BadPasswordDigest("The password is empty. Hint: give a password.")
     fields = {"is_staff": True, "is_superuser": True, **fields, "email": email}
@@ -237,10 +256,11 @@ def create_staff(
     created_at: Any = now or Now()
     try:
         with transaction.atomic():
-            account = _create(stored, created_at, fields).account
+            # The shell or a member of staff gave the address.
+            account = _create(stored, created_at, fields, confirmed=True).account
             _record_creation(account, None, created_at)
     except IntegrityError as error:
-        raise EmailTaken(_taken(email)) from error
+        raise EmailTaken(taken(email)) from error
     account.refresh_from_db()
     if account.is_staff or account.is_superuser:
         audit.record(
@@ -294,7 +314,7 @@ def log_in(
 
     `door` is the name of the interface in the audit log.  Every attempt that is not refused
     computes one hash, so that its duration does not reveal whether the account exists.  `record`
-    writes an audit entry; the admin passes False, because Django's log-in signals write the entry.
+    writes an audit entry; the site passes False, because Django's log-in signals write the entry.
     Raises `TooManyAttempts`, `HashQueueFull`.
     """
     email = email.strip()
@@ -303,7 +323,7 @@ def log_in(
         account = find_account_by_email(email)
         if account is None:
             make_password(digest)
-        elif account.check_password(digest) and account.is_active:
+        elif account.has_digest(digest) and account.is_active:
             throttle.succeeded(attempt, account, record=record)
             return account
         if record:
@@ -319,15 +339,22 @@ def change_password(
     Sessions end, because they contain a hash of the stored password.  API tokens and submission
     keys are revoked, and the weak key is renewed.  `revoke_host_keys` also revokes the strong keys
     of attached computers: a stock BOINC client must then be attached again and loses its work in
-    progress.  Returns the account with its current strong key.  Raises `BadPasswordDigest`,
-    `HashQueueFull`.
+    progress.  A pending change of the e-mail address, which holds the old password, is dropped.
+    Returns the account with its current strong key.  Raises `BadPasswordDigest`, `HashQueueFull`,
+    and `EmailChanged` if the address changed after `account` was read.
     """
     _check_digest(passwd_hash)
     stored = make_password(passwd_hash)
     with transaction.atomic():
         locked = lock(account)
+        if locked.email != account.email:
+            raise EmailChanged(
+                f"The e-mail address became {locked.email}, and the digest of a password depends "
+                "on it. Hint: try again."
+            )
         locked.password = stored
         locked.save(update_fields=["password"])
+        EmailChange.objects.filter(account=locked).delete()
         tokens = ApiToken.objects.filter(account=locked, revoked_at__isnull=True)
         revoked = {"api_tokens": tokens.update(revoked_at=now)}
         revoked |= revoke_after_password_change(locked, revoke_host_keys=revoke_host_keys, now=now)
@@ -340,6 +367,38 @@ def change_password(
         )
     account.password = stored
     return Credentials(account, key)
+
+
+def change_profile(
+    account: Account,
+    *,
+    name: str,
+    country: str,
+    url: str,
+    share_statistics: bool,
+    show_hosts: bool,
+    now: datetime,
+) -> None:
+    """Change what an account's owner may change without a password.  Raises `BadName`."""
+    new = {"name": good_name(name), "country": country, "url": url}
+    changed = [field for field, value in new.items() if getattr(account, field) != value]
+    with transaction.atomic():
+        locked = consents.change(
+            account,
+            share_statistics=share_statistics,
+            show_hosts=show_hosts,
+            source="account page",
+            now=now,
+        )
+        if changed:
+            for field in changed:
+                setattr(locked, field, new[field])
+            locked.save(update_fields=changed)
+            audit.record(
+                Event.ACCOUNT_CHANGED, now=now, subject=locked.email, details={"fields": changed}
+            )
+    for field in (*new, "share_statistics", "show_hosts"):
+        setattr(account, field, getattr(locked, field))
 
 
 class MasterPasswordBackend(ModelBackend):
@@ -363,7 +422,7 @@ class MasterPasswordBackend(ModelBackend):
         return log_in(
             email=email,
             password=password,
-            door="admin",
+            door="web",
             address=address,
             record=False,
             now=timezone.now(),  # noqa: TID251  Django's signature has no parameter for it
@@ -404,13 +463,20 @@ def _active_account(email: str) -> Account:
     return account
 
 
-def _create(stored_password: str, now: datetime, fields: dict[str, Any]) -> Credentials:
-    account = Account(
-        password=stored_password, cross_project_id=secrets.token_hex(16), created_at=now, **fields
-    )
+def _create(
+    stored_password: str, now: datetime, fields: dict[str, Any], *, confirmed: bool = False
+) -> Credentials:
+    """Create the account with its keys and its `EmailAddress`, which allauth's pages read."""
+    # Where statistics need a consent, nobody has given it when the account is created.
+    shared = not settings.PROJECT.statistics_need_consent
+    fields = {"share_statistics": shared, "cross_project_id": secrets.token_hex(16), **fields}
+    account = Account(password=stored_password, created_at=now, **fields)
     with transaction.atomic():
         account.save(force_insert=True)
         key = first_keys(account, now)
+        EmailAddress.objects.create(
+            user=account, email=account.email, primary=True, verified=confirmed
+        )
     return Credentials(account, key, created=True)
 
 
@@ -425,14 +491,15 @@ def _record_creation(account: Account, attempt: throttle.Attempt | None, now: da
 
 
 def _existing(account: Account, passwd_hash: str, attempt: throttle.Attempt | None) -> Credentials:
-    if not (account.check_password(passwd_hash) and account.is_active):
+    if not (account.has_digest(passwd_hash) and account.is_active):
         throttle.failed(attempt)
-        raise EmailTaken(_taken(account.email))
+        raise EmailTaken(taken(account.email))
     throttle.succeeded(attempt, account)
     return Credentials(account, login_key(account))
 
 
-def _taken(email: str) -> str:
+def taken(email: str) -> str:
+    """Return the text of `EmailTaken` for this address."""
     return (
         f"An account with the address {email} exists. "
         "Hint: log in with its password, or use another address."
@@ -446,7 +513,7 @@ def _matches(account: Account, passwd_hash: str, key: str) -> bool:
     # BOINC's server also accepts md5(authenticator + e-mail) (PROTOCOL 1.3).  Clients compute it
     # with the address in lower case, which is also the stored form.
     by_key = hashlib.md5((key + account.email).encode(), usedforsecurity=False).hexdigest()
-    return hmac.compare_digest(by_key, digest) or matches_hash(digest, account.password)
+    return hmac.compare_digest(by_key, digest) or account.has_digest(digest)
 
 
 def _check_digest(passwd_hash: str) -> None:
@@ -457,7 +524,8 @@ def _check_digest(passwd_hash: str) -> None:
         )
 
 
-def _good_email(email: str) -> str:
+def good_email(email: str) -> str:
+    """Return the e-mail address; raise `BadEmail` if it is invalid."""
     try:
         validate_email(email)
     except ValidationError:

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from scheduler.models import Account, ApiToken
-from scheduler.people import audit, roles
+from scheduler.people import audit, roles, second_factors
 from scheduler.people.account_keys import lock
 from scheduler.people.accounts import log_in
 from scheduler.people.audit import Event
@@ -28,6 +28,10 @@ class TokenRefused(ValueError):
     """The requested token is not allowed. Hint: see the message."""
 
 
+class SecondFactorNeeded(TokenRefused):
+    """A password alone creates no token of this account. Hint: create it on the site."""
+
+
 class WrongPassword(ValueError):
     """The log-in failed, or the password was changed during the request. Hint: log in again."""
 
@@ -35,12 +39,18 @@ class WrongPassword(ValueError):
 def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
     """Return the account with this e-mail address and password.
 
-    Raises `WrongPassword` for an unknown address, a wrong password and an inactive account.  Also
-    raises `TooManyAttempts` and `HashQueueFull`.
+    Raises `WrongPassword` for an unknown address, a wrong password and an inactive account, and
+    `SecondFactorNeeded` for an account with a second factor, which a stolen password must not
+    bypass.  Also raises `TooManyAttempts` and `HashQueueFull`.
     """
     account = log_in(email=email, password=password, door="tokens", address=address, now=now)
     if account is None:
         raise WrongPassword("No account has this e-mail address and password. Hint: check both.")
+    if second_factors.has_one(account):
+        raise SecondFactorNeeded(
+            f"{account.email} has a second factor, so its password alone creates no token. "
+            "Hint: create the token on the page /account/tokens/ of the project's site."
+        )
     return account
 
 

@@ -1,4 +1,4 @@
-"""Records log-ins to the admin, and failed log-ins, in the audit log.
+"""Records log-ins to the site, and failed log-ins, in the audit log.
 
 The receivers of Django's signals write the entries.  The address of an entry comes from the
 enclosing `audit.acting` block.  Log-ins by the API and by BOINC's web RPCs send no signals;
@@ -28,11 +28,15 @@ def _on_success(user: Account, **_signal: Any) -> None:
 
 
 def _on_failure(credentials: dict[str, Any], **_signal: Any) -> None:
-    _record(Event.LOGIN_FAILED, audit.claimed_email(str(credentials.get("username") or "")), None)
+    _record(
+        Event.LOGIN_FAILED,
+        audit.claimed_email(str(credentials.get("email") or credentials.get("username") or "")),
+        None,
+    )
 
 
 def _record(event: Event, email: str, account_id: int | None) -> None:
     now = timezone.now()  # noqa: TID251  a signal handler is an entry point
     address = audit.current_actor().address
     with audit.acting(account_id=account_id, name=email, address=address):
-        audit.record(event, now=now, subject=email, details={"door": "admin"})
+        audit.record(event, now=now, subject=email, details={"door": "web"})

@@ -34,6 +34,10 @@ from scheduler.people import audit
 from scheduler.people.rules.throttle_limits import NO_NETWORK, Limit, network_of, seconds_to_wait
 
 _DAY = timedelta(days=1)
+#: Mails with a link that visitors can have sent to one address; more would be a nuisance.
+_MAILS = Limit("mails", 6, timedelta(hours=1))
+#: A code of a second factor is valid for 30 seconds, and is accepted once.
+_CODE_USES = Limit("used-codes", 1, timedelta(minutes=2))
 
 
 class TooManyAttempts(Exception):
@@ -42,6 +46,10 @@ class TooManyAttempts(Exception):
     def __init__(self, message: str, seconds: int) -> None:
         super().__init__(message)
         self.seconds = seconds
+
+
+class UsedCode(ValueError):
+    """The code of a second factor was used before. Hint: wait for the next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +124,47 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
             f"Too many accounts were created from your network {attempt.network} today.",
         )
     return attempt
+
+
+def charge_mail(*, door: str, email: str, address: str, now: datetime) -> None:
+    """Charge a mail that a visitor has sent to an address, whether or not an account has it.
+
+    Raises `TooManyAttempts` if the limit of the address or of the caller's network is reached.
+    """
+    attempt = charge_query(door=door, email=email, address=address, now=now)
+    if settings.PROJECT.login_throttle:
+        message = f"Too many mails were requested for {attempt.email}."
+        _charge(attempt, _MAILS, attempt.email, message)
+
+
+def charge_code(*, account: Account, address: str, now: datetime) -> Attempt:
+    """Charge a code of a second factor to the account, from whatever network.
+
+    Only callers with the password get here, so this limit cannot lock out the owner of an account
+    whose password is secret.  Raises `TooManyAttempts`; call `failed` or `refund` afterwards.
+    """
+    attempt = charge_query(door="second_factor", email=account.email, address=address, now=now)
+    config = settings.PROJECT
+    if config.login_throttle:
+        attempts = config.login_attempts_per_account_and_network
+        limit = Limit("second-factor", attempts, config.login_throttle_window)
+        _charge(attempt, limit, str(account.pk), "Too many wrong codes for this account.")
+    return attempt
+
+
+def use_code(*, account: Account, code: str, now: datetime) -> None:
+    """Mark a correct code as used, for all processes; raise `UsedCode` if it was used before."""
+    row = sql.fetch_one(
+        "people/charge_throttle_bucket",
+        {
+            "key": _key(_CODE_USES, f"{account.pk} {code}"),
+            "interval": _CODE_USES.interval,
+            "window": _CODE_USES.window,
+            "now": now,
+        },
+    )
+    if row is not None and not row["was_allowed"]:
+        raise UsedCode("This code was used before. Hint: wait for the next one.")
 
 
 def succeeded(attempt: Attempt | None, account: Account, *, record: bool = True) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ class ResultFacts:
     """The columns of a result that the transitioner reads; states are codes of `lifecycle`.
 
     The fields have the order of the columns of the transitioner's statement.  That statement
-    returns `received_at` only for successes that arrived after their credit deadline, and for apps
-    with a `delete_delay`, which begins at that time.
+    returns `received_at` only for successes that arrived after their credit deadline, for workunits
+    whose `end_before` has passed, and for apps with a `delete_delay`, which begins at that time.
     """
 
     id: int
@@ -76,6 +76,8 @@ class WorkunitFacts:
     name: str
     app_id: int
     priority: int
+    #: `Workunit.bundle_id`; it is no input of the rules.
+    bundle_id: int | None = field(default=None, kw_only=True)
     canonical_result_id: int | None
     min_quorum: int
     target_nresults: int
@@ -96,12 +98,19 @@ class WorkunitFacts:
     assimilate_state: int
     file_delete_state: int
     transition_at: datetime | None
+    #: When the oldest wake-up was inserted, None if the workunit is not in the queue.
+    woken_at: datetime | None = None
     results: tuple[ResultFacts, ...] = ()
     unsendable_at: datetime | None = None
     revalidate_requested_at: datetime | None = None
     broadcast: bool = False
     dependency_failed_at: datetime | None = None
     outputs_kept: bool = False
+    #: Whether the workunit has, or had, dependencies on other workunits, or others on it.
+    has_parents: bool = False
+    has_children: bool = False
+    #: Whether the workunit has no command, and is complete when its dependencies are met.
+    is_group: bool = False
     #: Whether every active account (or host) had a result; None without `App.fail_when_all_tried`.
     all_tried: bool | None = None
     delay_bound: timedelta | None = None
@@ -115,5 +124,5 @@ RESULT_COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(ResultFac
 WORKUNIT_COLUMNS: tuple[str, ...] = tuple(
     field.name
     for field in fields(WorkunitFacts)
-    if field.name not in {"results", "all_tried", *JOINED}
+    if field.name not in {"results", "woken_at", "all_tried", *JOINED}
 )

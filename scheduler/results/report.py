@@ -12,9 +12,18 @@ from scheduler.dispatch.catalog import Records
 from scheduler.dispatch.facts import AppFacts, HeldResult
 from scheduler.dispatch.rules import trust
 from scheduler.hosts.facts import RecordUpdate, Report
-from scheduler.lifecycle import Outcome, ServerState
+from scheduler.lifecycle import Outcome, ServerState, Target
+from scheduler.queues import slots
 from scheduler.results.facts import output_name
-from scheduler.results.rules.reports import is_taken, is_the_hosts_fault, outcome, sane_times
+from scheduler.results.rules.reports import (
+    RUNNER,
+    is_taken,
+    is_the_hosts_fault,
+    outcome,
+    recorded_status,
+    sane_times,
+)
+from scheduler.results.rules.runner_reports import RunnerReport, read_report
 
 
 class StaleReport(RuntimeError):
@@ -79,6 +88,7 @@ class _Accepted(NamedTuple):
     outcome: Outcome
     cpu_time: float
     elapsed_time: float
+    runner: RunnerReport | None = None
 
     @property
     def state(self) -> int:
@@ -262,13 +272,15 @@ def _judge(
             continue
         times = sane_times(report, ncpus=reporter.ncpus, sent_at=result.sent_at, now=now)
         app = apps[result.app_id]
+        runner = read_report(report.stderr) if app.success_rule == RUNNER else None
         ended_as = outcome(
             report,
             rule=app.success_rule,
             launched=app.is_launched,
             complete=reported.complete,
+            app_status=None if runner is None else runner.status,
         )
-        accepted[result.id] = _Accepted(report, ended_as, *times)
+        accepted[result.id] = _Accepted(report, ended_as, *times, runner)
     return accepted
 
 
@@ -324,14 +336,19 @@ def _settle(
             "result_ids": sorted(accepted),
             "outcomes": [int(row.outcome) for row in rows],
             "client_states": [row.report.client_state for row in rows],
-            "exit_statuses": [row.report.exit_status for row in rows],
+            "exit_statuses": [recorded_status(row.report) for row in rows],
             "cpu_times": [row.cpu_time for row in rows],
             "elapsed_times": [row.elapsed_time for row in rows],
             "peak_working_sets": [row.report.peak_working_set_bytes for row in rows],
             "peak_swaps": [row.report.peak_swap_bytes for row in rows],
             "peak_disks": [row.report.peak_disk_bytes for row in rows],
             # PostgreSQL's text type accepts every character but NUL.
-            "stderrs": [row.report.stderr.replace("\x00", "") for row in rows],
+            "stderrs": [
+                (row.runner.stderr if row.runner else row.report.stderr).replace("\x00", "")
+                for row in rows
+            ],
+            "app_statuses": [row.runner.status if row.runner else None for row in rows],
+            "stdouts": [row.runner.stdout if row.runner else None for row in rows],
             "file_result_ids": [arrival.result_id for arrival in files.values()],
             "file_positions": [arrival.position for arrival in files.values()],
             "file_names": [arrival.name for arrival in files.values()],
@@ -344,4 +361,5 @@ def _settle(
         raise StaleReport(
             f"Results {sorted(missed)[:10]} changed although their workunits were locked."
         )
+    slots.free([row["result_id"] for row in settled if row["target_kind"] == Target.QUEUE])
     wakeups.after_commit("transitioner")

@@ -13,11 +13,14 @@ WITH locked_workunits AS (
 
 requested AS (
     UPDATE workunit AS w
-    SET
-        revalidate_requested_at = %(now)s::timestamptz,
-        transition_at = %(now)s::timestamptz
+    SET revalidate_requested_at = %(now)s::timestamptz
     WHERE w.id = any(array(SELECT id FROM locked_workunits))
     RETURNING w.id
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM requested
 ),
 
 -- The validator and the assimilator run again, so their earlier failures are deleted.

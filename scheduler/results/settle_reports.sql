@@ -1,6 +1,6 @@
 -- Settles accepted reports in one statement: moves results from IN_PROGRESS or NO_REPLY to OVER,
--- inserts their uploaded outputs and ledger entries, and makes their workunits due for the
--- transitioner.  Results in other states are not changed.
+-- inserts their uploaded outputs and ledger entries, and wakes the transitioner for
+-- their workunits.  Results in other states are not changed.
 WITH report AS (
     SELECT *
     FROM unnest(
@@ -13,10 +13,12 @@ WITH report AS (
         %(peak_working_sets)s::double precision[],
         %(peak_swaps)s::double precision[],
         %(peak_disks)s::double precision[],
-        %(stderrs)s::text[]
+        %(stderrs)s::text[],
+        %(app_statuses)s::integer[],
+        %(stdouts)s::text[]
     ) AS u (
         result_id, outcome, client_state, exit_status, cpu_time, elapsed_time,
-        peak_working_set, peak_swap, peak_disk, stderr
+        peak_working_set, peak_swap, peak_disk, stderr, app_status, stdout
     )
 ),
 
@@ -37,6 +39,8 @@ settled AS (
         peak_swap_bytes = report.peak_swap,
         peak_disk_bytes = report.peak_disk,
         stderr = report.stderr,
+        app_status = report.app_status,
+        stdout = report.stdout,
         received_at = %(now)s::timestamptz,
         -- Files that arrived after the result's files were deleted must be deleted, too (seed B28).
         file_delete_state = CASE
@@ -59,7 +63,8 @@ settled AS (
         was.validate_state AS was_validate_state,
         r.validate_state,
         was.file_delete_state AS was_file_delete_state,
-        r.file_delete_state
+        r.file_delete_state,
+        r.target_kind
 ),
 
 arrived AS (
@@ -82,10 +87,8 @@ arrived AS (
 ),
 
 woken AS (
-    UPDATE workunit AS w
-    SET transition_at = %(now)s::timestamptz
-    FROM (SELECT DISTINCT workunit_id FROM settled) AS changed
-    WHERE w.id = changed.workunit_id
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM settled
 ),
 
 moves AS (
@@ -147,5 +150,6 @@ ledger AS (
 
 SELECT
     id AS result_id,
-    state
+    state,
+    target_kind
 FROM settled

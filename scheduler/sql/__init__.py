@@ -39,7 +39,7 @@ _ENUMERATIONS: list[type[Enum]] = [
     for name, kind in vars(lifecycle).items()
     if isinstance(kind, type) and issubclass(kind, Enum) and name == kind.__name__
 ]
-_CONSTANTS = {"NOTHING": str(lifecycle.NOTHING)} | {
+_CONSTANTS = {name: str(getattr(lifecycle, name)) for name in ("NOTHING", "NO_RESULT")} | {
     f"{kind.__name__}.{member.name}": str(member.value) for kind in _ENUMERATIONS for member in kind
 }
 #: The type OID of jsonb in PostgreSQL.

@@ -20,7 +20,8 @@ _EXPRESSIONS: dict[Axis, tuple[str, str]] = {
     Axis.WORKUNIT: (
         "workunit",
         (
-            "CASE WHEN {row}.canonical_result_id IS NOT NULL THEN 2"
+            "CASE WHEN {row}.canonical_result_id = 0 THEN 4"
+            " WHEN {row}.canonical_result_id IS NOT NULL THEN 2"
             " WHEN {row}.error_mask <> 0 THEN 3 ELSE 1 END"
         ),
     ),

@@ -14,7 +14,10 @@ All files are under ``settings.VAR_DIR``::
     workshop/                    packages that are being unpacked, to be published
     spool/                       temporary files without a name
     stats/<name>                 the daily export for statistics sites
-    run/<daemon>.alive           touched by the daemon after a pass
+    run/<daemon>.alive           touched by the daemon every few seconds
+    run/metrics/<server>/        counters of the processes of a web server (project.monitoring)
+    run/backup.lock              locked by a backup, which holds the deletion of files
+    run/deletions.lock           shared by the processes that delete files
     <name>.json                  notices for all processes, such as the maintenance
 
 Downloads may be in an S3-compatible store instead (``settings.STORAGE``), under keys that equal
@@ -58,8 +61,13 @@ from scheduler.storage.bundles import Shortened as Shortened
 from scheduler.storage.bundles import gathered as gathered
 from scheduler.storage.bundles import member_name as member_name
 from scheduler.storage.bundles import spooled as spooled
+from scheduler.storage.deleting import BackupRuns as BackupRuns
+from scheduler.storage.deleting import DeletionsHeld as DeletionsHeld
+from scheduler.storage.deleting import deletions_allowed as deletions_allowed
+from scheduler.storage.deleting import deletions_held as deletions_held
 from scheduler.storage.digests import DIGEST_ATTRIBUTE as DIGEST_ATTRIBUTE
 from scheduler.storage.digests import Digest as Digest
+from scheduler.storage.disk import NotRegularFile as NotRegularFile
 from scheduler.storage.downloads import FileNameTaken as FileNameTaken
 from scheduler.storage.downloads import Staged as Staged
 from scheduler.storage.downloads import delete_downloads as delete_downloads
@@ -91,8 +99,10 @@ from scheduler.storage.names import fan_out as fan_out
 from scheduler.storage.names import upload_path as upload_path
 from scheduler.storage.notices import notice as notice
 from scheduler.storage.notices import put_notice as put_notice
+from scheduler.storage.notices import show_life as show_life
 from scheduler.storage.notices import signs_of_life as signs_of_life
 from scheduler.storage.owner import record_owner as record_owner
+from scheduler.storage.owner import unusable_folders as unusable_folders
 from scheduler.storage.remote import Store as Store
 from scheduler.storage.remote import StoreAway as StoreAway
 from scheduler.storage.remote import Stored as Stored
@@ -105,6 +115,10 @@ from scheduler.storage.statistics import STATISTICS_FILES as STATISTICS_FILES
 from scheduler.storage.statistics import open_statistics as open_statistics
 from scheduler.storage.statistics import statistics_folder as statistics_folder
 from scheduler.storage.statistics import written_statistics as written_statistics
+from scheduler.storage.task_trees import BadTree as BadTree
+from scheduler.storage.task_trees import TaskFile as TaskFile
+from scheduler.storage.task_trees import TreeWriter as TreeWriter
+from scheduler.storage.task_trees import read_tree as read_tree
 from scheduler.storage.templates import read_template as read_template
 from scheduler.storage.templates import template_names as template_names
 from scheduler.storage.uploads import DigestMismatch as DigestMismatch
@@ -116,6 +130,7 @@ from scheduler.storage.uploads import UploadSize as UploadSize
 from scheduler.storage.uploads import begin_upload as begin_upload
 from scheduler.storage.uploads import delete_uploads as delete_uploads
 from scheduler.storage.uploads import finished_uploads as finished_uploads
+from scheduler.storage.uploads import free_nbytes as free_nbytes
 from scheduler.storage.uploads import has_room_for as has_room_for
 from scheduler.storage.uploads import open_upload as open_upload
 from scheduler.storage.uploads import put_upload as put_upload

@@ -1,14 +1,25 @@
-"""Deletes many files, in parallel on slow disks."""
+"""Deletes many files, in parallel on slow disks; a backup holds deletions.
+
+A backup must contain every file that a row of its database snapshot refers to.  Therefore no file
+is deleted from before the snapshot until the files are copied.  Two locks of the kernel ensure
+this; they end with their process, so a killed backup holds nothing.  A backup takes the lock
+`backup.lock`, so that no further deletion begins, and waits for those in progress by
+`deletions.lock`, which each of them shares.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Final
 
-from scheduler.storage.disk import unlink
+from django.conf import settings
+
+from scheduler.storage.disk import create, unlink
 from scheduler.storage.names import BadFileName, beside
 
 #: The number of threads.
@@ -16,6 +27,65 @@ _MAX_CONCURRENT: Final = 8
 #: The deletions of the first `_SAMPLE_SIZE` files are timed.  If their mean time is longer than
 #: `_SLOW_SECONDS`, the remaining files are deleted in parallel.
 _SAMPLE_SIZE, _SLOW_SECONDS = 16, 60e-6
+#: A process that begins to delete files has `backup.lock` for some microseconds; a backup has it
+#: much longer.
+_BACKUP_LOCK_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 0.01
+
+
+class BackupRuns(Exception):
+    """Another backup of this VAR_DIR is running. Hint: wait for its end."""
+
+
+class DeletionsHeld(Exception):
+    """A backup is running, so no file may be deleted. Hint: repeat the command after its end."""
+
+
+@contextlib.contextmanager
+def deletions_allowed() -> Iterator[None]:
+    """Allow the block to delete files; a backup that begins meanwhile waits for its end.
+
+    Raises DeletionsHeld while a backup is running.
+    """
+    with _lock_file("backup.lock") as backup, _lock_file("deletions.lock") as deletions:
+        try:
+            fcntl.flock(backup, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = f"A backup of {settings.VAR_DIR} is running, so no file is deleted."
+            raise DeletionsHeld(f"{msg}\nHint: repeat the command after its end.") from None
+        fcntl.flock(deletions, fcntl.LOCK_SH)
+        fcntl.flock(backup, fcntl.LOCK_UN)
+        yield
+
+
+@contextlib.contextmanager
+def deletions_held() -> Iterator[None]:
+    """Hold all deletions of files inside the block; wait for deletions that are in progress.
+
+    Raises BackupRuns if another process holds them.
+    """
+    with _lock_file("backup.lock") as backup, _lock_file("deletions.lock") as deletions:
+        give_up_at = monotonic() + _BACKUP_LOCK_SECONDS
+        while True:
+            try:
+                fcntl.flock(backup, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if monotonic() > give_up_at:
+                    msg = f"Another backup of {settings.VAR_DIR} is running."
+                    raise BackupRuns(f"{msg}\nHint: wait for its end.") from None
+                sleep(_RETRY_SECONDS)
+        fcntl.flock(deletions, fcntl.LOCK_EX)
+        yield
+
+
+@contextlib.contextmanager
+def _lock_file(name: str) -> Iterator[int]:
+    descriptor = create(f"{settings.VAR_DIR}/run/{name}", os.O_RDWR | os.O_CREAT)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def delete_each(names: Iterable[str], delete: Callable[[str], None]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import fcntl
 import os
 import secrets
 import shutil
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,21 @@ _SPREAD: Final = {"upload", "download"}
 _GET_FLAGS, _SET_FLAGS, _TOP_OF_HIERARCHIES = 0x80086601, 0x40086602, 0x00020000
 
 
+#: Errors of an attempt to open a link, a socket, or a file as a folder.
+_NOT_REGULAR: Final = {errno.ELOOP, errno.ENOTDIR, errno.ENXIO}
+_KINDS: Final = (
+    (stat.S_ISLNK, "a symbolic link"),
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISREG, "a file"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+)
+
+
+class NotRegularFile(OSError):
+    """A path is not a regular file in folders; the message contains what it is instead."""
+
+
 class Unsupported(Exception):
     """The file system does not support the operation; the caller has a fallback."""
 
@@ -34,6 +50,44 @@ def create(path: str, flags: int) -> int:
     except FileNotFoundError:
         make_folder(os.path.dirname(path))
         return os.open(path, flags | os.O_CLOEXEC, 0o644)
+
+
+def open_regular(top: str, relative: str) -> BinaryIO:
+    """Open a regular file below the folder `top` for reading, without following symbolic links.
+
+    Only `top` itself may be a link.  The call never waits, as opening a named pipe would.  Raises
+    FileNotFoundError, and NotRegularFile for a link, a folder or a special file.
+    """
+    *folders, name = relative.split("/")
+    folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in folders:
+            below = _open_below(folder, part, os.O_DIRECTORY)
+            os.close(folder)
+            folder = below
+        descriptor = _open_below(folder, name, os.O_NONBLOCK)
+    finally:
+        os.close(folder)
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise NotRegularFile(f"{name!r} is {_kind(mode)}, not a regular file")
+    return open(descriptor, "rb")
+
+
+def _open_below(folder: int, part: str, flags: int) -> int:
+    try:
+        return os.open(part, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | flags, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in _NOT_REGULAR:
+            raise
+    wanted = "folder" if flags & os.O_DIRECTORY else "regular file"
+    kind = _kind(os.stat(part, dir_fd=folder, follow_symlinks=False).st_mode)
+    raise NotRegularFile(f"{part!r} is {kind}, not a {wanted}")
+
+
+def _kind(mode: int) -> str:
+    return next((kind for matches, kind in _KINDS if matches(mode)), "a device")
 
 
 def create_nameless(folder: str) -> int:

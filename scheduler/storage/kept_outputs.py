@@ -7,11 +7,12 @@ import os
 import secrets
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import BinaryIO
 
 from django.conf import settings
 
 from scheduler.storage.digests import Digest, hash_file
-from scheduler.storage.disk import NO_LINKS, copy, create, replacing
+from scheduler.storage.disk import NO_LINKS, copy, create, open_regular, replacing
 from scheduler.storage.names import check_name, path_of
 from scheduler.storage.syncing import sync
 from scheduler.storage.uploads import open_upload
@@ -86,22 +87,42 @@ def change_result(*, app: str, relative: str, change: Callable[[bytes], bytes]) 
 
 
 def result_digest(*, app: str, relative: str) -> Digest:
-    """Read ``results/<app>/<relative>`` and return its digest; raises FileNotFoundError."""
-    with open(_result_path(app, relative), "rb") as file:
+    """Read ``results/<app>/<relative>`` and return its digest.
+
+    Plug-ins may be allowed to write there, so that links are not followed.  Raises
+    FileNotFoundError, and NotRegularFile for a link, a folder or a special file.
+    """
+    with _open_result(app, relative) as file:
         return hash_file(file).digest()
 
 
 def result_exists(*, app: str, relative: str) -> bool:
-    return os.path.exists(_result_path(app, relative))
+    """Return whether ``results/<app>/<relative>`` is a regular file.
+
+    Raises NotRegularFile for a link, a folder or a special file.
+    """
+    try:
+        _open_result(app, relative).close()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _open_result(app: str, relative: str) -> BinaryIO:
+    _result_path(app, relative)
+    return open_regular(_top(), f"{app}/{relative}")
 
 
 def sync_results(paths: Iterable[Path]) -> None:
     """Sync results and their folders to the disk; call it once per batch, before the commit."""
-    top = f"{settings.VAR_DIR}/results"
-    sync([os.fspath(path) for path in paths], top=top)
+    sync([os.fspath(path) for path in paths], top=_top())
 
 
 def _result_path(app: str, relative: str) -> str:
     for part in (app, *relative.split("/")):
         check_name(part)
-    return f"{settings.VAR_DIR}/results/{app}/{relative}"
+    return f"{_top()}/{app}/{relative}"
+
+
+def _top() -> str:
+    return f"{settings.VAR_DIR}/results"

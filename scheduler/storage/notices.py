@@ -51,10 +51,7 @@ def put_notice(name: str, content: Mapping[str, Any] | None) -> None:
 
 
 def signs_of_life() -> dict[str, datetime]:
-    """Return the time of each daemon's last heartbeat, by name of the daemon.
-
-    A daemon touches a file after a pass, at most every few seconds.
-    """
+    """Return the time of each daemon's last heartbeat (`show_life`), by name of the daemon."""
     times: dict[str, datetime] = {}
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(f"{settings.VAR_DIR}/run"):
@@ -63,6 +60,13 @@ def signs_of_life() -> dict[str, datetime]:
                 with contextlib.suppress(FileNotFoundError):
                     times[name] = datetime.fromtimestamp(entry.stat().st_mtime, UTC)
     return times
+
+
+def show_life(daemon: str) -> None:
+    """Record a heartbeat of a daemon: touch ``run/<daemon>.alive``."""
+    folder = f"{settings.VAR_DIR}/run"
+    os.makedirs(folder, exist_ok=True)
+    Path(folder, f"{daemon}.alive").touch()
 
 
 def _json_object(data: bytes) -> dict[str, Any]:

@@ -215,6 +215,10 @@ class Store:
                 )
             )
 
+    def check(self) -> None:
+        """Read the first page of the listing, to check the address, the bucket and the keys."""
+        next(self.walk(), None)
+
     def walk(self) -> Iterator[list[StoreEntry]]:
         """Yield lists of the files of this project, each of at most a thousand files."""
         pages = self._client.get_paginator("list_objects_v2")

@@ -8,7 +8,16 @@ from typing import BinaryIO, Final
 from django.conf import settings
 
 #: The files, in the order in which they are listed.
-STATISTICS_FILES: Final = ("tables.xml", "user.gz", "team.gz", "host.gz")
+STATISTICS_FILES: Final = (
+    "tables.xml",
+    "user.gz",
+    "team.gz",
+    "host.gz",
+    "user_deleted.gz",
+    "host_deleted.gz",
+    "badge_user.gz",
+    "badge_team.gz",
+)
 
 
 def statistics_folder() -> Path:

@@ -240,12 +240,17 @@ def upload_size(name: str) -> UploadSize:
 
 def has_room_for(nbytes: int) -> bool:
     """Return whether at least `MIN_FREE_BYTES` stay free after an upload of `nbytes` bytes."""
+    return free_nbytes() - nbytes >= settings.MIN_FREE_BYTES
+
+
+def free_nbytes() -> int:
+    """Return the free space of the disk with VAR_DIR, in bytes, without root's reserve."""
     try:
         disk = os.statvfs(settings.VAR_DIR)
     except FileNotFoundError:
         os.makedirs(settings.VAR_DIR, exist_ok=True)
         disk = os.statvfs(settings.VAR_DIR)
-    return disk.f_bavail * disk.f_frsize - nbytes >= settings.MIN_FREE_BYTES
+    return disk.f_bavail * disk.f_frsize
 
 
 def uploads_stopped() -> bool:

@@ -1,1 +1,1 @@
-"""The public web pages, which work without a log-in and without JavaScript."""
+"""The web pages for volunteers and visitors, which work without JavaScript."""

@@ -1,17 +1,17 @@
 """Serves the pages that BOINC Manager opens, and the exported statistics files.
 
-The pages are static: they ignore query parameters and show no data of an account or computer.
+The pages are static or lead to the pages of accounts: they ignore query parameters and show no data
+of an account or computer.
 """
 
 from __future__ import annotations
 
 from typing import Final, TypeVar
-from xml.sax.saxutils import escape
 
 from django.conf import settings
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.http import http_date
 from django.views.decorators.http import require_safe
@@ -27,14 +27,6 @@ PAGES: Final = {
         "Your account exists",
         "BOINC attaches this computer automatically and requests work soon. You are done.",
     ),
-    "get_passwd.php": (
-        "A forgotten password",
-        "This site does not send new passwords yet. The staff of the project can set one.",
-    ),
-    "home.php": (
-        "Your account",
-        "This site has no account pages yet. BOINC Manager shows your credit under Statistics.",
-    ),
     "prefs.php": (
         "Preferences",
         "Preferences cannot be changed on this site yet. In BOINC Manager, use Options.",
@@ -47,13 +39,13 @@ PAGES: Final = {
         "Your tasks",
         f"This site does not list tasks yet. {_MANAGER} under Tasks.",
     ),
-    "show_host_detail.php": (
-        "A computer",
-        "This site has no pages of computers yet. BOINC Manager shows the computer it runs on.",
-    ),
 }
-#: Names of the feeds that BOINC clients and BOINC Manager read.
-FEEDS: Final = ("notices.php", "rss_main.php")
+#: The pages of this site that replace pages of BOINC's.
+MOVED: Final = {
+    "get_passwd.php": "account_reset_password",
+    "home.php": "account_home",
+    "create_account_form.php": "account_signup",
+}
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}
 
@@ -67,17 +59,9 @@ def manager_page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_safe
-def feed(_request: HttpRequest) -> HttpResponse:
-    """Return an RSS channel without items, because this site does not publish news yet."""
-    project = settings.PROJECT
-    text = (
-        '<?xml version="1.0" encoding="UTF-8" ?>\n<rss version="2.0">\n<channel>\n'
-        f"<title>{escape(project.name)}</title>\n"
-        f"<link>{escape(project.master_url)}</link>\n"
-        f"<description>News of {escape(project.name)}</description>\n"
-        "</channel>\n</rss>\n"
-    )
-    return _cached(HttpResponse(text, content_type="application/rss+xml; charset=utf-8"))
+def moved(_request: HttpRequest, name: str) -> HttpResponse:
+    """Redirect to the page of this site with this name."""
+    return redirect(name)
 
 
 @require_safe
@@ -106,7 +90,7 @@ def _cached(response: Response) -> Response:
 
 urlpatterns = [
     *(path(name, manager_page, {"name": name}, name=name.removesuffix(".php")) for name in PAGES),
-    *(path(name, feed, name=name.removesuffix(".php")) for name in FEEDS),
+    *(path(old, moved, {"name": new}) for old, new in MOVED.items()),
     path("stats/", statistics_list, name="statistics"),
     path("stats/<str:name>", statistics_file, name="statistics_file"),
 ]

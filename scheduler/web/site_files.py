@@ -8,7 +8,7 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 #: Paths for programs and staff, without content for search engines.
-DISALLOWED_PATHS = ("/admin/", "/api/", "/cgi/", "/download/", "/upload/", "/*.php")
+DISALLOWED_PATHS = ("/account/", "/admin/", "/api/", "/cgi/", "/download/", "/upload/", "/*.php")
 _a_day = cache_control(public=True, max_age=86_400)
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from django.urls import path
+from django.urls import include, path
 
-from scheduler.web import manager_pages, views
+from scheduler.web import manager_pages, public_pages, views
 from scheduler.web.security_txt import security_txt
 from scheduler.web.site_files import favicon, robots_txt
 
@@ -15,4 +15,6 @@ urlpatterns = [
     path("robots.txt", robots_txt, name="robots_txt"),
     path("status.json", views.status_json, name="status_json"),
     *manager_pages.urlpatterns,
+    *public_pages.urlpatterns,
+    path("", include("scheduler.web.accounts.urls")),
 ]

@@ -7,7 +7,7 @@ at the beginning of a line (PROTOCOL 1.5, trap 1).  A test checks the template f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -60,7 +60,7 @@ def status_page(request: HttpRequest) -> HttpResponse:
         request,
         "scheduler/status.html",
         {
-            "project": _project(),
+            "project": _project(request),
             "live": live,
             "workunits": _figures("workunits", live.workunits),
             "results": _figures("results", live.results),
@@ -109,6 +109,7 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
             ],
             "waits": [asdict(wait) for wait in live.waits],
             "labels": _labels(live, groups),
+            "tones": {f"life.{station.daemon}": _tone(station.silent) for station in live.stations},
         }
     )
     answer["Cache-Control"] = "no-store"
@@ -141,13 +142,21 @@ def _values(counts: Mapping[str, Count]) -> dict[str, int]:
     return {name: count.value for name, count in counts.items()}
 
 
-def _project() -> dict[str, Any]:
+def _project(request: HttpRequest) -> dict[str, Any]:
+    """Return the project's name and addresses.
+
+    A client that reads the page at a former address is attached by it, and gets a scheduler's URL
+    there: its requests then show by which address it identifies the project.
+    """
     config = settings.PROJECT
+    attached_url = config.attached_url(request.scheme or "http", request.get_host())
     return {
         "name": config.name,
         "master_url": config.master_url,
-        "scheduler_url": config.scheduler_url,
+        "has_moved": attached_url != config.master_url,
+        "scheduler_url": replace(config, master_url=attached_url).scheduler_url,
         "takes_accounts": config.account_creation is AccountCreation.OPEN,
+        "takes_sign_ups": config.account_creation is not AccountCreation.CLOSED,
     }
 
 
@@ -177,6 +186,7 @@ def _stations(live: Status) -> list[dict[str, Any]]:
             "waiting": Figure(f"waiting.{station.daemon}", "waiting", station.waiting),
             "behind": _behind(station.behind),
             "life": _life(station.silent),
+            "tone": _tone(station.silent),
         }
         for station in live.stations
     ]
@@ -191,6 +201,11 @@ def _life(silent: timedelta | None) -> str:
     if silent is None:
         return "never seen"
     return "alive" if silent <= SILENT_AFTER else f"silent for {_behind(silent)}"
+
+
+def _tone(silent: timedelta | None) -> str:
+    """Return "bad", which the page shows in red, for a daemon that is not alive, else "good"."""
+    return "good" if _life(silent) == "alive" else "bad"
 
 
 def _behind(behind: timedelta | None) -> str:

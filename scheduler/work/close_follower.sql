@@ -9,6 +9,6 @@ WHERE
         FROM workunit
         WHERE
             workunit.batch_id = batch.id
-            AND workunit.pending_dependency_count > 0
+            AND workunit.waits_for_batch
             AND workunit.dependency_failed_at IS NULL
     )

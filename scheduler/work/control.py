@@ -4,6 +4,9 @@ Theory of operation.  A cancellation is a request: this module records it and wa
 transitioner, which makes the move.  Holding and releasing are moves by staff, with ledger entries;
 the transitioner then makes the unsent results inactive or active again.  Workunits are locked in
 ascending id.
+
+A hold can have a code: a negative number with a meaning for the submitter (seed D-18).  A submitter
+may release only workunits with a code; workunits without a code were held by staff.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from scheduler import wakeups
 from scheduler.lifecycle import Actor, Axis, Because, ReleaseState, sources
 from scheduler.models import Account, Batch
 from scheduler.sql import fetch
+from scheduler.work.rules.statuses import hold_code_fault
 
 _MAX_SHOWN_NAMES = 10
 _MAX_REASON = 200
@@ -47,6 +51,10 @@ class WorkunitsNotFound(LookupError):
 
 class AmbiguousBatch(LookupError):
     """Several accounts have a batch of this name. Hint: name its submitter."""
+
+
+class BadHoldCode(ValueError):
+    """The code of a hold is not a free negative number.  Hint: use -3, -4, -5, or -7 and lower."""
 
 
 class NothingNamed(ValueError):
@@ -121,7 +129,7 @@ def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
         after = ids[-1]
 
 
-def _move(
+def _move(  # noqa: PLR0913  the workunits, the code, and the time
     target: ReleaseState,
     because: Because,
     *,
@@ -129,9 +137,13 @@ def _move(
     ids: Sequence[int] = (),
     batch: str | None = None,
     submitter: Account | None = None,
+    hold_code: int | None = None,
+    only_coded: bool = False,
     now: datetime,
 ) -> Outcome:
     params = {
+        "hold_code": hold_code,
+        "only_coded": only_coded,
         "axis": Axis.RELEASE.value,
         "sources": list(sources(Axis.RELEASE, target, by=Actor.STAFF)),
         "target": target.value,
@@ -143,12 +155,21 @@ def _move(
         return _change("work/set_release_state", names, ids, batch_id, params, now)
 
 
-#: Holds released workunits: their results are not sent until they are released again; results in
-#: progress continue.  Workunits that wait for another batch count as impossible.  Raises the same
-#: exceptions as `cancel`.
-hold = partial(_move, ReleaseState.HELD, Because.HELD)
-#: Releases held workunits; takes, returns and raises the same as `hold`.
+#: Releases held workunits, with `only_coded` only those with a code.  Takes, returns and raises the
+#: same as `hold`, except for `hold_code`.
 release = partial(_move, ReleaseState.RELEASED, Because.RELEASED)
+
+
+def hold(*, hold_code: int | None = None, **named: Any) -> Outcome:
+    """Hold released workunits: their results are not sent until they are released again.
+
+    Results in progress continue.  Workunits that wait for others count as impossible.  `hold_code`
+    is stored; for a workunit that is held already, it replaces the code.  Raises `BadHoldCode` and
+    the same exceptions as `cancel`.
+    """
+    if hold_code is not None and (fault := hold_code_fault(hold_code)):
+        raise BadHoldCode(fault)
+    return _move(ReleaseState.HELD, Because.HELD, hold_code=hold_code, **named)
 
 
 def _batch(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.conf import settings
-from django.db.models import F, Max, QuerySet
+from django.db.models import F, Max, Min, OuterRef, QuerySet, Subquery
 
 from scheduler.dispatch.catalog import ANONYMOUS
 from scheduler.dispatch.rules import sendability
@@ -15,14 +15,19 @@ from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.lifecycle import Axis, Outcome, ServerState, next_moves
 from scheduler.models import (
     AppVersion,
+    Dependency,
     Heartbeat,
     Host,
+    Queue,
     Refusal,
     Result,
     ScienceFailure,
     Workunit,
+    WorkunitWakeup,
 )
 from scheduler.models.science import OneResultPer
+from scheduler.queues import named_queues, slots
+from scheduler.queues.rules import serving
 from scheduler.results.facts import (
     JOINED,
     RESULT_COLUMNS,
@@ -31,9 +36,12 @@ from scheduler.results.facts import (
     WorkunitFacts,
 )
 from scheduler.results.rules.deadline_moves import is_silent
+from scheduler.work import task_lists
 from scheduler.work.last_error import ERRORS, last_error
 from scheduler.work.rules.explanation import (
+    MAX_NAMED_PARENTS,
     AllTried,
+    Parent,
     Parked,
     Refused,
     Surroundings,
@@ -43,6 +51,15 @@ from scheduler.work.rules.explanation import (
     explain_sending,
 )
 from scheduler.work.timeline import describe_move, moves_of
+
+#: The value of `WorkunitFacts.woken_at`, for queries of workunits.  The minimum is used instead of
+#: the first row by id, because without statistics PostgreSQL reads the whole queue for the latter.
+WOKEN_AT = Subquery(
+    WorkunitWakeup.objects.filter(workunit_id=OuterRef("pk"))
+    .values("workunit_id")
+    .annotate(first_at=Min("inserted_at"))
+    .values("first_at")
+)
 
 
 class UnknownName(LookupError):
@@ -132,7 +149,7 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
     """Read the facts from other tables that affect a workunit, with a few statements."""
     workunit_id = facts.id
     workunit = Workunit.objects.select_related(
-        "app", "batch__after", "target_host", "target_account", "target_team"
+        "app", "batch__after", "queue", "target_host", "target_account", "target_team"
     ).get(pk=workunit_id)
     refusals = list(Refusal.objects.filter(workunit_id=workunit_id).order_by("-at", "-id"))
     hosts = {host.pk: host for host in Host.objects.filter(pk__in=[r.host_id for r in refusals])}
@@ -167,10 +184,30 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
         parked=_parked(workunit_id),
         away_since=sign if is_away else None,
         predecessor=_predecessor(workunit),
+        parents=_parents(workunit),
         last_error=last_error(workunit=workunit_id) if _has_errors(facts) else None,
         all_tried=_all_tried(workunit, unfit, now=now) if _waits_after_a_turn(facts) else None,
         app_not_served=_app_not_served(workunit),
+        hold_code=workunit.hold_code,
+        queue=_queue(workunit.queue, now=now),
+        task_list=task_lists.describe(workunit.bundle_id),
     )
+
+
+def _queue(queue: Queue | None, *, now: datetime) -> str:
+    if queue is None:
+        return ""
+    _unsent, in_progress = named_queues.counts([queue])[queue.pk]
+    facts = slots.all_queues()[queue.pk]
+    state = serving.describe(facts, in_progress=in_progress, now=now)
+    sentence = f"is sent by queue {queue.name}, which {state}"
+    seen_since = now - sendability.SEEN_WITHIN
+    for waiting in slots.waiting_queues(seen_since=seen_since, queue_id=queue.pk):
+        # `describe` has told already whether the queue is stopped or disabled.
+        others = waiting._replace(is_stopped=False, disabled_until=None)
+        if still := serving.why_still(others, now=now):
+            sentence += f"; it stands still: {still[0]}"
+    return sentence
 
 
 def _app_not_served(workunit: Workunit) -> str:
@@ -189,7 +226,7 @@ def _is_about(host: Host, *, now: datetime) -> bool:
 
 
 def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
-    """Return the active hosts among the workunit's target, or all active hosts without a target."""
+    """Return the active hosts that the target or the queue of the workunit allows."""
     hosts = Host.objects.filter(
         rpc_at__gt=now - sendability.SEEN_WITHIN, denied=False, merged_into=None
     )
@@ -199,6 +236,8 @@ def _hosts_about(workunit: Workunit, *, now: datetime) -> QuerySet[Host]:
         hosts = hosts.filter(account_id=workunit.target_account_id)
     elif workunit.target_team_id is not None:
         hosts = hosts.filter(account__team_id=workunit.target_team_id)
+    elif workunit.queue is not None:
+        hosts = hosts.filter(named_queues.served_by(workunit.queue))
     return hosts
 
 
@@ -249,9 +288,20 @@ def _target(workunit: Workunit) -> str:
 
 
 def _predecessor(workunit: Workunit) -> str:
-    """Return the name of the batch that the workunit's batch follows, or an empty string."""
-    batch = workunit.batch
+    """Return the name of the batch for which the workunit waits, or an empty string."""
+    batch = workunit.batch if workunit.waits_for_batch else None
     return batch.after.name if batch is not None and batch.after is not None else ""
+
+
+def _parents(workunit: Workunit) -> tuple[Parent, ...]:
+    if not workunit.has_parents:
+        return ()
+    parents = Dependency.objects.filter(child=workunit, parent__canonical_result__isnull=True)
+    ranked = parents.order_by("-parent__error_mask", "parent_id")[:MAX_NAMED_PARENTS]
+    return tuple(
+        Parent(name, has_failed=bool(error_mask))
+        for name, error_mask in ranked.values_list("parent__name", "parent__error_mask")
+    )
 
 
 def _parked(workunit_id: int) -> tuple[Parked, ...]:
@@ -281,7 +331,7 @@ def _parked(workunit_id: int) -> tuple[Parked, ...]:
 
 def workunit_facts(workunit_id: int) -> WorkunitFacts:
     """Read a workunit with its results; raises Workunit.DoesNotExist."""
-    joined = {name: F(path) for name, path in JOINED.items()}
+    joined = {name: F(path) for name, path in JOINED.items()} | {"woken_at": WOKEN_AT}
     columns = Workunit.objects.filter(pk=workunit_id).values(*WORKUNIT_COLUMNS, **joined).get()
     results = Result.objects.filter(workunit_id=workunit_id).order_by("id").values(*RESULT_COLUMNS)
     return WorkunitFacts(**columns, results=tuple(ResultFacts(**row) for row in results))

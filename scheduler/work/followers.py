@@ -1,14 +1,14 @@
 """Releases batches whose predecessor is over, or makes them fail if it failed.
 
 Theory of operation.  The workunits of a batch that follows another are created inactive, with a
-dependency count of one.  When the predecessor is over, the housekeeper releases them chunk by
-chunk: it sets the count to zero, or records the time of the failure, and wakes the transitioner,
-which makes the move.  Each chunk is a transaction that locks the predecessor, reads its state
-again, since more work may have been submitted to it, and selects workunits that are not released
-yet.  After a crash, `let_go_at` of the batch is still NULL, and the next call continues.  Failures
-propagate along a chain of batches, since a failed batch is over.  A submission locks both batches:
-either its waiting workunits are committed before the predecessor can be over, or the submission
-resets `let_go_at`.
+dependency count of one and with `waits_for_batch`.  When the predecessor is over, the housekeeper
+releases them chunk by chunk: it clears `waits_for_batch`, or records the time of the failure, and
+wakes the transitioner, which makes the move.  Each chunk is a transaction that locks the
+predecessor, reads its state again, since more work may have been submitted to it, and selects
+workunits that are not released yet.  After a crash, `let_go_at` of the batch is still NULL, and the
+next call continues.  Failures propagate along a chain of batches, since a failed batch is over.  A
+submission locks both batches: either its waiting workunits are committed before the predecessor can
+be over, or the submission resets `let_go_at`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
--- Locks a chunk of a batch's failed, not yet retried workunits; with `names`, only those named.
+-- Locks a chunk of a batch's failed, not yet retried workunits with or without dependencies.
+-- With `names`, only those named; without `limit`, all.
 SELECT
     id,
     name,
     error_mask,
     past_inputs IS NOT NULL AS inputs_gone,
+    has_parents,
     rsc_fpops_est * target_nresults AS operations
 FROM workunit
 WHERE
@@ -11,6 +13,7 @@ WHERE
     AND id > %(after_id)s::bigint
     AND error_mask <> 0
     AND retried_as IS NULL
+    AND has_parents = %(are_joined)s::boolean
     AND (%(names)s::text[] IS NULL OR name = any(%(names)s::text[]))
 ORDER BY id
 LIMIT %(limit)s::integer

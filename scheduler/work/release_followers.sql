@@ -5,20 +5,26 @@ WITH waiting AS (
     WHERE
         batch_id = %(batch_id)s::bigint
         AND id > %(after_id)s::bigint
-        AND pending_dependency_count > 0
+        AND waits_for_batch
         AND dependency_failed_at IS NULL
     ORDER BY id
     LIMIT %(limit)s::integer
     FOR NO KEY UPDATE
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM waiting
 )
 
 UPDATE workunit
 SET
+    waits_for_batch = %(is_failed)s::boolean,
+    -- If the workunit also waits for other workunits, the transitioner counts these.
     pending_dependency_count = CASE
         WHEN %(is_failed)s::boolean THEN workunit.pending_dependency_count ELSE 0
     END,
-    dependency_failed_at = CASE WHEN %(is_failed)s::boolean THEN %(now)s::timestamptz END,
-    transition_at = %(now)s::timestamptz
+    dependency_failed_at = CASE WHEN %(is_failed)s::boolean THEN %(now)s::timestamptz END
 FROM waiting
 WHERE workunit.id = waiting.id
 RETURNING workunit.id

@@ -10,12 +10,15 @@ WITH kept AS (
     ORDER BY id
     LIMIT %(limit)s::integer
     FOR NO KEY UPDATE
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM kept
 )
 
 UPDATE workunit
-SET
-    outputs_kept = FALSE,
-    transition_at = %(now)s::timestamptz
+SET outputs_kept = FALSE
 FROM kept
 WHERE workunit.id = kept.id
 RETURNING workunit.id

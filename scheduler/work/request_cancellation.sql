@@ -1,4 +1,4 @@
--- Records cancellation requests, once per workunit, and makes them due for the transitioner.
+-- Records cancellation requests, once per workunit, and wakes the transitioner.
 WITH named AS (
     SELECT
         id,
@@ -21,10 +21,15 @@ requested AS (
     UPDATE workunit
     SET
         cancel_requested_at = %(now)s::timestamptz,
-        cancel_reason = %(reason)s::text,
-        transition_at = %(now)s::timestamptz
+        cancel_reason = %(reason)s::text
     FROM named
     WHERE workunit.id = named.id AND named.said = 'changed'
+    RETURNING workunit.id
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM requested
 )
 
 SELECT id, name, said FROM named

@@ -4,6 +4,9 @@ Theory of operation.  A failed workunit stays failed.  A new one, with ``.2`` ap
 is created in the same batch with the same inputs, outputs and settings.  The failed workunit stores
 the id of the new one (`retried_as`), so that it is not retried twice and no longer counts as a
 failure of its batch.  The batch is locked and reopened chunk by chunk.
+
+Workunits with dependencies are retried last, in one transaction: the new ones wait for the same
+workunits as the failed ones, or for the retries of these, which must exist before.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from scheduler.models import Batch
 from scheduler.people import quotas
 from scheduler.rights import Right
 from scheduler.sql import fetch, fetch_one
+from scheduler.work import dependencies
 from scheduler.work.batches import BatchNotReady
 from scheduler.work.control import WorkunitsNotFound
 from scheduler.work.submission import new_batches, shares
@@ -61,24 +65,27 @@ class Retried:
 def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
     """Submit the failed workunits of a batch again: those in `names`, or all that can be retried.
 
-    Each chunk is a transaction.  After an error, a new call continues with the remaining workunits.
-    Raises `BatchNotReady` for an aborted or retired batch, `WorkunitsNotFound` for a name that no
-    failed workunit of the batch has, `BatchRefused` if the batch follows a failed batch without
-    `after_any`, and `quotas.QuotaExceeded`.
+    Each chunk is a transaction, and so are all workunits with dependencies.  After an error, a new
+    call continues with the remaining workunits.  Raises `BatchNotReady` for an aborted or retired
+    batch, `WorkunitsNotFound` for a name that no failed workunit of the batch has, `BatchRefused`
+    if the batch follows a failed batch without `after_any`, and `quotas.QuotaExceeded`.
     """
     if names is not None:
         _require_failed(batch_id, names)
     submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
-    after, total = 0, Retried()
-    while True:
+    after: int | None = 0
+    total = Retried()
+    while after is not None:
         with transaction.atomic():
             # Locked before the batch, in the order of a submission.
             quotas.lock(submitter)
-            some, last = _retry_some(batch_id, names, after, now)
+            dependencies.lock_graph(submitter)
+            some, after = _retry_some(_lock(batch_id), names, after, now)
         total += some
-        if last is None:
-            return total
-        after = last
+    with transaction.atomic():
+        quotas.lock(submitter)
+        dependencies.lock_graph(submitter)
+        return total + _retry_graph(_lock(batch_id), names, now)
 
 
 def _require_failed(batch_id: int, names: Collection[str]) -> None:
@@ -88,9 +95,8 @@ def _require_failed(batch_id: int, names: Collection[str]) -> None:
         raise WorkunitsNotFound([f"failed workunit {name}" for name in missing])
 
 
-def _retry_some(
-    batch_id: int, names: Collection[str] | None, after: int, now: datetime
-) -> tuple[Retried, int | None]:
+def _lock(batch_id: int) -> Batch:
+    """Lock and return a batch; raises `BatchNotReady` if it is aborted or retired."""
     batch = Batch.objects.select_for_update(no_key=True, of=("self",)).get(pk=batch_id)
     if batch.state in (State.ABORTED, State.RETIRED):
         state = str(batch.get_state_display()).lower()
@@ -98,19 +104,54 @@ def _retry_some(
             f"Batch {batch.name!r} is {state} and takes no more work. "
             "Hint: submit the failed workunits in a new batch."
         )
+    return batch
+
+
+def _retry_some(
+    batch: Batch, names: Collection[str] | None, after: int, now: datetime
+) -> tuple[Retried, int | None]:
+    """Retry a chunk of workunits without dependencies; return the counts and the last id."""
+    rows = _lock_failed(batch, names, after_id=after, are_joined=False, limit=_CHUNK)
+    return _retry(batch, rows, names, now), rows[-1]["id"] if len(rows) == _CHUNK else None
+
+
+def _retry_graph(batch: Batch, names: Collection[str] | None, now: datetime) -> Retried:
+    """Retry the workunits with dependencies.  Those that fail meanwhile are left out."""
+    wanted = {"batch_id": batch.pk, "names": None if names is None else sorted(names)}
+    locked = {row["id"] for row in fetch("work/lock_failed_graph", wanted)}
+    if not locked:
+        return Retried()
+    rows = _lock_failed(batch, names, after_id=0, are_joined=True, limit=None)
+    return _retry(batch, [row for row in rows if row["id"] in locked], names, now)
+
+
+def _lock_failed(
+    batch: Batch,
+    names: Collection[str] | None,
+    *,
+    after_id: int,
+    are_joined: bool,
+    limit: int | None,
+) -> list[dict[str, Any]]:
     params = {
-        "batch_id": batch_id,
-        "after_id": after,
+        "batch_id": batch.pk,
+        "after_id": after_id,
         "names": None if names is None else sorted(names),
-        "limit": _CHUNK,
+        "are_joined": are_joined,
+        "limit": limit,
     }
-    rows = fetch("work/lock_failed", params)
-    last = rows[-1]["id"] if len(rows) == _CHUNK else None
+    return fetch("work/lock_failed", params)
+
+
+def _retry(
+    batch: Batch, rows: list[dict[str, Any]], names: Collection[str] | None, now: datetime
+) -> Retried:
+    """Submit locked workunits again, except for canceled ones and those without inputs."""
     stopped = [r for r in rows if names is None and r["error_mask"] & ErrorMask.CANCELLED]
     gone = [r for r in rows if r["inputs_gone"] and r not in stopped]
     wanted = [r for r in rows if r not in stopped and r not in gone]
     created = _create(batch, wanted, now) if wanted else 0
-    return Retried(created, len(stopped), len(gone), len(wanted) - created), last
+    return Retried(created, len(stopped), len(gone), len(wanted) - created)
 
 
 def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
@@ -144,6 +185,8 @@ def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
             "submitter": Actor.SUBMITTER.value,
         },
     )
+    if children := [row["id"] for row in wanted if row["has_parents"]]:
+        dependencies.copy_to_retries(children, now=now)
     Batch.objects.filter(pk=batch.pk).update(
         state=State.IN_PROGRESS,
         completed_at=None,

@@ -10,11 +10,12 @@ inserted AS (
     INSERT INTO workunit (
         id, name, app_id, batch_id, queue_id, command_line, outputs, output_bytes, keywords, meta,
         rsc_fpops_est, rsc_fpops_bound, rsc_memory_bound, rsc_disk_bound, rsc_bandwidth_bound,
-        delay_bound, min_quorum, target_nresults, max_error_results, max_total_results,
-        max_success_results, max_timeouts, priority, size_class, app_version_num,
-        start_after, start_before, end_before, release_state, pending_dependency_count,
-        target_host_id, target_account_id, target_team_id, broadcast, outputs_kept,
-        transition_at, created_at
+        requested_cpus, requested_gpus, delay_bound, expected_duration, max_termination_time, bundle_id,
+        min_quorum, target_nresults, max_error_results, max_total_results, max_success_results,
+        max_timeouts, priority, size_class, app_version_num, start_after, start_before, end_before,
+        release_state,
+        pending_dependency_count, waits_for_batch, has_parents, has_children, is_group,
+        target_host_id, target_account_id, target_team_id, broadcast, outputs_kept, created_at
     )
     SELECT
         again.new_id,
@@ -25,23 +26,35 @@ inserted AS (
         END,
         w.app_id, w.batch_id, w.queue_id, w.command_line, w.outputs,
         w.output_bytes, w.keywords, w.meta, w.rsc_fpops_est, w.rsc_fpops_bound, w.rsc_memory_bound,
-        w.rsc_disk_bound, w.rsc_bandwidth_bound, w.delay_bound, w.min_quorum, w.target_nresults,
+        w.rsc_disk_bound, w.rsc_bandwidth_bound, w.requested_cpus, w.requested_gpus, w.delay_bound,
+        w.expected_duration,
+        w.max_termination_time,
+        -- A retry of a member of a task list waits for another list.
+        CASE WHEN w.bundle_id IS NOT NULL THEN 0 END,
+        w.min_quorum, w.target_nresults,
         w.max_error_results, w.max_total_results, w.max_success_results, w.max_timeouts,
         coalesce(again.priority, w.priority), w.size_class, w.app_version_num,
         w.start_after,
         CASE WHEN w.start_before > %(now)s::timestamptz THEN w.start_before END,
         CASE WHEN w.end_before > %(now)s::timestamptz THEN w.end_before END,
         CASE
-            WHEN %(waits)s::boolean THEN %(inactive)s::smallint ELSE %(released)s::smallint
+            WHEN %(waits)s::boolean OR w.has_parents THEN %(inactive)s::smallint
+            ELSE %(released)s::smallint
         END,
-        %(waits)s::boolean::integer,
+        %(waits)s::boolean::integer + w.has_parents::integer,
+        %(waits)s::boolean, w.has_parents, w.has_children, w.is_group,
         w.target_host_id, w.target_account_id, w.target_team_id, w.broadcast,
-        %(outputs_kept)s::boolean, %(now)s::timestamptz, %(now)s::timestamptz
+        %(outputs_kept)s::boolean, %(now)s::timestamptz
     FROM again
     INNER JOIN workunit AS w ON again.id = w.id
     ORDER BY again.new_id
     ON CONFLICT (name) DO NOTHING
     RETURNING id
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT id, %(now)s::timestamptz FROM inserted
 ),
 
 marked AS (

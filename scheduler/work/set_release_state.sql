@@ -1,4 +1,4 @@
--- Holds or releases workunits for staff, and makes them due for the transitioner.
+-- Holds or releases workunits, stores the code of the hold, and wakes the transitioner for them.
 WITH named AS (
     SELECT
         id,
@@ -6,8 +6,16 @@ WITH named AS (
         release_state,
         CASE
             WHEN canonical_result_id IS NOT NULL OR error_mask <> 0 THEN 'finished'
-            WHEN release_state = %(target)s::smallint THEN 'already'
-            WHEN release_state = any(%(sources)s::smallint[]) THEN 'changed'
+            WHEN
+                release_state = %(target)s::smallint
+                AND coalesce(%(hold_code)s::smallint = hold_code, %(hold_code)s::smallint IS NULL)
+                THEN 'already'
+            -- Without a code, staff hold the workunit.
+            WHEN %(only_coded)s::boolean AND hold_code IS NULL THEN 'impossible'
+            WHEN
+                release_state = any(%(sources)s::smallint[])
+                OR release_state = %(target)s::smallint
+                THEN 'changed'
             ELSE 'impossible'
         END AS said
     FROM workunit
@@ -23,13 +31,22 @@ moved AS (
     UPDATE workunit
     SET
         release_state = %(target)s::smallint,
-        transition_at = %(now)s::timestamptz
+        hold_code = %(hold_code)s::smallint
     FROM named
     WHERE
         workunit.id = named.id
         AND named.said = 'changed'
-        AND workunit.release_state = any(%(sources)s::smallint[])
+        AND workunit.release_state = named.release_state
     RETURNING workunit.id, named.release_state AS source
+),
+
+woken AS (
+    INSERT INTO workunit_wakeup (workunit_id, inserted_at)
+    SELECT
+        id,
+        %(now)s::timestamptz
+    FROM moved
+    WHERE source <> %(target)s::smallint
 ),
 
 written AS (
@@ -43,7 +60,7 @@ written AS (
         %(because)s::smallint,
         %(staff)s::smallint
     FROM moved
-    WHERE %(ledger)s::boolean
+    WHERE %(ledger)s::boolean AND moved.source <> %(target)s::smallint
 )
 
 SELECT id, name, said FROM named

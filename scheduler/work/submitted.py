@@ -10,10 +10,14 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Prefetch, Q, QuerySet
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import OuterRef, Prefetch, Q, QuerySet
 
-from scheduler.models import Account, Batch, Result, ResultFile, Workunit, WorkunitFile
+from scheduler.models import Account, Batch, Dependency, Result, ResultFile, Workunit, WorkunitFile
 from scheduler.work.progress import status
+
+#: Maximum number of workunits of a graph.
+MAX_GRAPH = 2000
 
 
 def batches(viewer: Account | None) -> QuerySet[Batch]:
@@ -37,12 +41,36 @@ def results(viewer: Account | None) -> QuerySet[Result]:
 
 
 def with_inputs(workunits: QuerySet[Workunit]) -> QuerySet[Workunit]:
-    """Return the workunits with their input files and results prefetched."""
+    """Return the workunits with their queues, and their input files and results prefetched.
+
+    The annotations `parent_ids` and `child_ids` are the ends of their dependencies.
+    """
+    behind = Dependency.objects.filter(parent_id=OuterRef("pk")).order_by("child_id")
+    workunits = workunits.annotate(
+        parent_ids=_parent_ids(), child_ids=ArraySubquery(behind.values("child_id"))
+    )
     inputs = WorkunitFile.objects.select_related("file").order_by("workunit_id", "position")
-    attempts = Result.objects.order_by("workunit_id", "id").defer("stderr")
-    return workunits.prefetch_related(
+    attempts = Result.objects.order_by("workunit_id", "id").defer("stderr", "stdout")
+    return workunits.select_related("queue").prefetch_related(
         Prefetch("input_files", inputs), Prefetch("results", attempts)
     )
+
+
+def graph_of(batch_id: int, *, now: datetime) -> dict[str, Any]:
+    """Return the first `MAX_GRAPH` workunits of a batch, and the number of further workunits.
+
+    The annotation `parent_ids` is the ids of the workunits for which a workunit waits.
+    """
+    rows = Workunit.objects.filter(batch_id=batch_id).order_by("pk")
+    shown = rows.annotate(status=status(now), parent_ids=_parent_ids())
+    nodes = list(shown.only("id", "name", "is_group")[:MAX_GRAPH])
+    more = rows.count() - MAX_GRAPH if len(nodes) == MAX_GRAPH else 0
+    return {"workunits": nodes, "left_out": max(0, more)}
+
+
+def _parent_ids() -> ArraySubquery:
+    edges = Dependency.objects.filter(child_id=OuterRef("pk")).order_by("parent_id")
+    return ArraySubquery(edges.values("parent_id"))
 
 
 def not_owned(viewer: Account | None, *, ids: Collection[int], names: Collection[str]) -> list[str]:

@@ -19,16 +19,24 @@ class Words(NamedTuple):
 
 
 def moves_of(
-    workunit_id: int, *, result_id: int | None = None, at_most: int | None = None
+    workunit_id: int,
+    *,
+    result_id: int | None = None,
+    at_most: int | None = None,
+    newest: int | None = None,
 ) -> list[LedgerEntry]:
     """Return the moves of a workunit, or of one of its results, oldest first.
 
-    With `at_most`, only the first moves are returned.
+    With `at_most`, only that many of the first moves are returned; with `newest`, only that many of
+    the last, and `at_most` has no effect.
     """
     entries = LedgerEntry.objects.filter(workunit_id=workunit_id)
     if result_id is not None:
         entries = entries.filter(result_id=result_id)
-    rows = list(entries.order_by("workunit_id", "id")[:at_most])
+    if newest is None:
+        rows = list(entries.order_by("workunit_id", "id")[:at_most])
+    else:
+        rows = list(entries.order_by("-workunit_id", "-id")[:newest])
     # Ids are assigned before the commit, so sort by time first and by id among equal times.
     rows.sort(key=lambda row: (row.at, row.pk))
     return rows

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from daemons import timeout_checker, transitioner
 from daemons.tally import Tally
 from scheduler.lifecycle import Axis, state_label
 from scheduler.models import LedgerEntry
@@ -18,6 +20,12 @@ def a_pass(daemon: Any, *, now: Any = NOON, limit: int = 1000, **options: Any) -
     """Run one pass of a daemon's module, by default at noon."""
     tally: Tally = daemon.run_pass(now=now, limit=limit, **options)
     return tally
+
+
+def transitioner_pass_later(now: datetime) -> Tally:
+    """Run one pass of the timeout checker and then one of the transitioner, at a later time."""
+    a_pass(timeout_checker, now=now)
+    return a_pass(transitioner, now=now)
 
 
 def moves(row: Any) -> list[str]:

@@ -17,13 +17,28 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from scheduler import models
-from scheduler.models import Account, App, Batch, FileHold, Queue
+from scheduler.models import Account, App, Batch, Bundle, FileHold, Queue, Team
 from scheduler.people import submitters
 from tests.faces.apis import a_program, a_token
-from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, an_input
+from tests.rows import (
+    a_host,
+    a_result,
+    a_workunit,
+    an_account,
+    an_app,
+    an_app_version,
+    an_input,
+    update,
+)
 
 #: Resources that all accounts can read, and only staff and managers of the app can write.
-SHARED = frozenset({"apps", "app-versions", "platforms", "queues", "statistics", "status"})
+SHARED = frozenset(
+    {"apps", "app-versions", "balance", "platforms", "queues", "statistics", "status"}
+)
+
+#: Operations on rows of accounts that only staff may call, as writes to shared rows.  They return
+#: 403 for every row, so that strangers do not learn which rows exist.
+STAFF_ONLY = frozenset({"limit_host"})
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ class Owned:
     hold: FileHold
     host: Any
     token: Any
+    bundle: Bundle
+    team: Team
 
     def program(self, *scopes: str) -> Any:
         """Return an API client with a token of this account."""
@@ -82,6 +99,9 @@ def everything(mark: str, **fields: Any) -> Owned:
     result = a_result(workunit, "success", host=host, output=mark.encode(), uploaded=True)
     file = an_input(workunit, mark.encode())
     a_token(account)
+    # Everybody may see teams, so the name has no mark.
+    team = Team.objects.create(name=f"team {account.pk}", founder=account, created_at=now)
+    update(account, team=team)
     return Owned(
         mark=mark,
         account=account,
@@ -95,6 +115,8 @@ def everything(mark: str, **fields: Any) -> Owned:
         hold=FileHold.objects.create(file=file, account=account, until=now + timedelta(days=1)),
         host=host,
         token=account.api_tokens.get(),
+        bundle=Bundle.objects.create(batch=batch, app=app, created_at=now),
+        team=team,
     )
 
 
@@ -103,7 +125,9 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
     ("app-versions", "version_id"): lambda one: one.version.pk,
     ("apps", "name"): lambda one: one.app.name,
     ("batches", "batch_id"): lambda one: one.batch.pk,
+    ("bundles", "bundle_id"): lambda one: one.bundle.pk,
     ("files", "sha256"): lambda one: one.file.sha256,
+    ("me", "account_id"): lambda one: one.account.pk,
     ("hosts", "host_id"): lambda one: one.host.pk,
     ("queues", "name"): lambda one: one.queue.name,
     ("results", "position"): lambda one: 0,
@@ -116,17 +140,40 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
 QUERIES: Mapping[str, Callable[[Owned], Any]] = {
     "account": lambda one: one.account.pk,
     "batch": lambda one: one.batch.pk,
+    "host": lambda one: one.host.pk,
     "workunit": lambda one: one.workunit.pk,
 }
 
 #: Name of an operation -> a valid body that refers to the owner's rows.
 BODIES: Mapping[str, Callable[[Owned], Any]] = {
+    "create_team": lambda one: {"name": "new"},
+    "join_team": lambda one: {"team": one.team.pk},
+    "change_foundership": lambda one: {"action": "request"},
     "create_app": lambda one: {"name": "new"},
     "create_queue": lambda one: {"name": "new"},
+    "limit_host": lambda _: {"max_in_progress": 1},
     "read_weak_key": lambda one: {"email": one.account.email, "password": "not the password"},
     "create_token": lambda one: {"name": "new", "scopes": ["read"]},
+    "create_bundle": lambda one: {"batch": one.batch.pk, "workunits": [one.workunit.name]},
     "create_batch": lambda one: {"name": "new", "app": one.app.name, "after": one.batch.pk},
     "cancel_workunits": lambda one: {"ids": [one.workunit.pk]},
+    "hold_workunits": lambda one: {"ids": [one.workunit.pk]},
+    "release_workunits": lambda one: {"ids": [one.workunit.pk]},
+    **{
+        name: lambda one: {"ids": [one.workunit.pk]}
+        for name in (
+            "add_continuation",
+            "add_continuations",
+            "remove_continuation",
+            "remove_continuations",
+        )
+    },
+    "submit_from_query": lambda one: {
+        "app": one.app.name,
+        "batch": one.batch.pk,
+        "source": {"workunits": {"id": one.workunit.pk}},
+        "workunit": {"outputs": ["out"], "meta": {"from": "document.name"}},
+    },
     "submit_workunits": lambda one: {
         "app": one.app.name,
         "batch": one.batch.pk,

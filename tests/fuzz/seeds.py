@@ -33,6 +33,8 @@ _PREFERENCES = """<app_id>3</app_id><no_cuda>1</no_cuda><max_cpus>2</max_cpus><v
 _PAGES = (
     "/", "/status.json", "/get_project_config.php", "/server_status.php?counts=1",
     "/get_output.php?cmd=workunit_files&wu_name=x&auth_str=y", "/admin/", "/admin/login/?next=/x",
+    "/account/", "/account/login/?next=/x", "/account/signup/", "/account/password/reset/",
+    "/account/email/new/x/", "/account/email/confirm/1:x/", "/account/password/reset/1-x/",
     "/api/v1/schema", "/static/x.css", "/admin/scheduler/host/?q=1&o=1&p=1",
     "/admin/scheduler/result/?q=1", "/admin/scheduler/workunit/?q=a&p=2", "/admin/scheduler/app/",
     "/admin/scheduler/app/1/change/", "/admin/scheduler/account/add/?team=1",

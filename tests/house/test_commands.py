@@ -52,6 +52,6 @@ def test_every_command_named_on_a_page_exists(page):
     text = read(page)
     # A command stands at the start of a line, after a prompt, or in back quotes.
     made = set(re.findall(r"(?:^|`|\$ |&& )make ([a-z][a-z-]*)", text, re.MULTILINE))
-    managed = set(re.findall(r"manage\.py ([a-z][a-z_]*)", text))
+    managed = set(re.findall(r"manage\.py ([a-z][a-z0-9_]*)", text))
     assert made <= targets()
     assert managed <= set(get_commands()) | {"help"}

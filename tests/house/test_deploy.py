@@ -204,7 +204,12 @@ def test_web_server_runs_with_http_1():
 # The pages
 
 
-PAGES_OF_DEPLOYMENT = ("docs/operating.md", "docs/plug-ins.md", "docs/scaling.md")
+PAGES_OF_DEPLOYMENT = (
+    "docs/operating.md",
+    "docs/monitoring.md",
+    "docs/plug-ins.md",
+    "docs/scaling.md",
+)
 
 
 def test_operator_pages_name_every_file_of_deploy_and_no_missing_file():

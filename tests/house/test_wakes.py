@@ -11,12 +11,8 @@ from daemons.registry import BY_NAME
 from daemons.wakes import WAKES
 from tests.house.tracked import modules, read, statement_name, statements
 
-#: SQL that makes a workunit due for the transitioner.
-MAKES_DUE = re.compile(
-    r"(?:SET|,)\s+transition_at = (?:%\(now\)s|CASE)|\btransition_at, created_at\n\) FROM"
-)
-#: The transitioner's own statement, which sets its next check.
-ITS_OWN = {"transition_workunits"}
+#: A statement that adds to the transitioner's queue.
+MAKES_DUE = re.compile(r"(?:INSERT INTO|COPY) workunit_wakeup\b")
 
 
 def words_of(daemon):
@@ -33,13 +29,13 @@ def words_of(daemon):
 
 def waking_statements():
     due = [name for name in statements() if MAKES_DUE.search(read(name))]
-    return {statement_name(name) for name in due} - ITS_OWN
+    return {statement_name(name) for name in due}
 
 
 def test_sql_statements_that_make_workunits_due_are_found():
     assert {
         "results/settle_reports",
-        "work/submission/copy_workunits",
+        "work/submission/copy_wakeups",
         "settle_validated",
         "time_out_results",
     } <= (waking_statements())

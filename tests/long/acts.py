@@ -290,6 +290,19 @@ def purge_and_late_report(world, chance):
 
 
 @scenario
+def archive_and_late_report(world, chance):
+    """A late report arrives while the purger archives and drops the rows of its workunit."""
+    late = _late(world, chance)
+    world.run("assimilator")
+    world.now += timedelta(days=3)
+    world.quiet()
+    # The partitions of the ledger are made before, so that the purger soon reads the rows.
+    world.run("purger", limit=0)
+    idle = ["assimilator"] * chance.randint(0, 5)
+    return [reports(world, late, ends(chance)), act("run_in_turn", *idle, "purger")]
+
+
+@scenario
 def follow_and_end(world, chance):
     """A batch ends, is retried or added to while batches that follow it are submitted."""
     holders = given(world, chance, apps=["plain"], quorum=1, batch=True)
@@ -319,6 +332,20 @@ def follow_and_end(world, chance):
 
 
 @scenario
+def transitioner_and_repeated_report(world, chance):
+    """A client repeats its reports: the RPC locks the workunits, but does not wake them again."""
+    holders = given(world, chance)
+    who = chance.choice(holders)
+    again = reports(world, who, ends(chance), wants=chance.choice((0.0, 5e4)))
+    for index in holders:
+        what, (args, options) = reports(world, index)
+        getattr(world, what)(*args, **options)
+    # Passes with nothing to do come first, because an RPC has several statements before its locks.
+    idle = ["assimilator"] * chance.randint(4, 9)
+    return [again, act("run_in_turn", *idle, "transitioner")]
+
+
+@scenario
 def anything(world, chance):
     holders = given(world, chance, quorum=2)
     daemons = ("transitioner", "validator", "timeout_checker", "assimilator", "file_deleter")
@@ -334,3 +361,63 @@ def anything(world, chance):
         *(act("staff", wish, chance.choice(names)) for wish in ("cancel", "hold", "revalidate")),
     ]
     return chance.sample(possible, 3)
+
+
+def a_diamond(world, chance, quorum=1):
+    """Submit workunits without a batch: top, then left and right, then bottom; send `top`."""
+    app = chance.choice(("plain", "classes"))
+    (top,) = world.submit_graph(app, 1)
+    (left,) = world.submit_graph(app, 1, parents=[top])
+    (right,) = world.submit_graph(app, 1, parents=[top])
+    (bottom,) = world.submit_graph(app, 1, parents=[left, right], group=chance.random() < 0.3)
+    world.run("transitioner")
+    holder = chance.randrange(4)
+    world.meet(world.computers[holder], wants=50000.0)
+    return top, left, right, bottom, holder
+
+
+@scenario
+def end_and_change_of_dependencies(world, chance):
+    top, left, right, bottom, holder = a_diamond(world, chance)
+    changes = [
+        act("link", top, [bottom]),
+        act("link", top, [left], remove=True),
+        act("link", left, [right]),
+        act("staff", "cancel", chance.choice((top, left, bottom))),
+    ]
+    what, (args, options) = reports(world, holder, ends(chance))
+    if chance.random() < 0.5:
+        getattr(world, what)(*args, **options)
+        world.run("transitioner")
+        return [
+            passes(chance, "validator"),
+            passes(chance, "transitioner"),
+            chance.choice(changes),
+        ]
+    return [act(what, *args, **options), chance.choice(changes), passes(chance, "transitioner")]
+
+
+@scenario
+def two_changes_of_dependencies(world, chance):
+    _top, left, right, bottom, _holder = a_diamond(world, chance)
+    (other,) = world.submit_graph("plain", 1, parents=[left])
+    changes = [
+        act("link", other, [right]),
+        act("link", right, [other]),
+        act("link", bottom, [left]),
+        act("link", left, [bottom], remove=True),
+    ]
+    return [*chance.sample(changes, 2), passes(chance, "transitioner")]
+
+
+@scenario
+def submission_and_end_of_a_parent(world, chance):
+    top, left, _right, _bottom, holder = a_diamond(world, chance)
+    what, (args, options) = reports(world, holder, ends(chance))
+    getattr(world, what)(*args, **options)
+    world.run("transitioner")
+    return [
+        act("submit_graph", "plain", 1, parents=[top, left]),
+        passes(chance, "validator"),
+        passes(chance, "transitioner"),
+    ]

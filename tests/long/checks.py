@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 from django.conf import settings
 from django.db.models import Q
@@ -10,7 +11,7 @@ from django.db.models import Q
 from scheduler import storage
 from scheduler.credit import recompute_credit
 from scheduler.health.invariants import invariants
-from scheduler.models import Batch, File, Result, Workunit
+from scheduler.models import Batch, File, LedgerEntry, Result, Workunit, WorkunitWakeup
 from tests.long import counted
 from tests.long.ground import APPS, is_app_file
 
@@ -39,6 +40,10 @@ def unfinished():
         for name, at in Workunit.objects.exclude(transition_at=None).values_list(
             "name", "transition_at"
         )
+    ]
+    found += [
+        f"workunit {workunit_id} is still in the transitioner's queue"
+        for workunit_id in WorkunitWakeup.objects.values_list("workunit_id", flat=True)
     ]
     found += [
         f"result {name} is not over: {state}"
@@ -128,6 +133,23 @@ def not_archived(submitted):
     for path in storage.archive_days().values():
         told |= {json.loads(line)["workunit"]["name"] for line in storage.read_archive(path)}
     return [f"{name} is not in the archive" for name in sorted(set(submitted) - told)]
+
+
+def archived_too_early():
+    """Return workunits with moves in the ledger that are missing in their last archive entry."""
+    archived_counts = {}
+    for _day, path in sorted(storage.archive_days().items()):
+        entries = [json.loads(line) for line in storage.read_archive(path)]
+        archived_counts |= {one["workunit"]["id"]: len(one["timeline"]) for one in entries}
+    gone = set(archived_counts) - set(Workunit.objects.values_list("pk", flat=True))
+    moves = Counter(
+        LedgerEntry.objects.filter(workunit_id__in=gone).values_list("workunit_id", flat=True)
+    )
+    return [
+        f"the archive has {archived_counts[id_]} of {moves[id_]} moves of workunit {id_}"
+        for id_ in sorted(gone)
+        if moves[id_] > archived_counts[id_]
+    ]
 
 
 def _files(hierarchy):

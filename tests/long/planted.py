@@ -23,6 +23,7 @@ WALKS = "tests/long/test_walks.py::test_thirty_random_walks_keep_every_invariant
 INTERLEAVINGS = (
     "tests/long/test_interleavings.py::test_hundred_interleavings_of_statements_lose_no_work"
 )
+GRAPHS = "tests/long/test_graph_walks.py::test_graph_walks_in_several_processes"
 _COUNTS = re.compile(r"^in all: (.*)$", re.MULTILINE)
 _SECONDS = re.compile(r"\| (\d+) s$", re.MULTILINE)
 _SAID = re.compile(r"^E +(.+)$", re.MULTILINE)
@@ -39,6 +40,36 @@ def _hand_over_first(_original):
         batch.counts["assimilated"] += assimilator._settle([row], now=batch.now)
 
     return forgetful
+
+
+def _delete_last(original):
+    """Return a function that writes the verdicts, then deletes all wake-ups of the workunits."""
+
+    def write(judged, *, now):
+        from scheduler.models import WorkunitWakeup
+
+        original(judged, now=now)
+        ids = [workunit_id for group in judged for workunit_id in group.workunit_ids]
+        WorkunitWakeup.objects.filter(workunit_id__in=ids).delete()
+
+    return write
+
+
+def _drop_unread(_original):
+    """Return a `_drop` that drops all locked workunits, also those that were woken meanwhile."""
+    from django.db import transaction
+
+    from scheduler import sql
+
+    def drop(tokens):
+        with transaction.atomic():
+            params = {"ids": list(tokens), "tokens": list(tokens.values())}
+            locked = [row["id"] for row in sql.fetch("lock_archived", params, "daemons.sql")]
+            sql.execute("drop_dependencies", {"ids": locked}, "daemons.sql")
+            ((dropped,),) = sql.fetch_rows("drop_workunits", {"ids": locked}, "daemons.sql")
+            return dropped
+
+    return drop
 
 
 def _results_first(original):
@@ -72,8 +103,8 @@ BUGS = (
         "lost wake-up: a report does not wake the transitioner",
         Sql(
             "results/settle_reports",
-            "SET transition_at = %(now)s::timestamptz FROM",
-            "SET transition_at = w.transition_at FROM",
+            "SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM settled",
+            "SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM settled WHERE FALSE",
         ),
         (WALKS,),
     ),
@@ -81,8 +112,8 @@ BUGS = (
         "lost wake-up: a time-out does not wake the transitioner",
         Sql(
             "time_out_results",
-            "SET transition_at = %(now)s::timestamptz",
-            "SET transition_at = w.transition_at",
+            "SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM timed_out",
+            "SELECT DISTINCT workunit_id, %(now)s::timestamptz FROM timed_out WHERE FALSE",
             package="daemons.sql",
         ),
         (WALKS,),
@@ -108,13 +139,48 @@ BUGS = (
     ),
     Switch(
         "missing lock: the transitioner does not lock workunits",
-        Sql("lock_due_workunits", "FOR NO KEY UPDATE SKIP LOCKED", package="daemons.sql"),
+        Sql("lock_woken_workunits", "FOR NO KEY UPDATE SKIP LOCKED", package="daemons.sql"),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "lost wake-up: a pass deletes wake-ups after it has read the results",
+        Code("daemons.transitioner:_write_workunits", made=_delete_last),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "lost wake-up: a pass deletes wake-ups of workunits that it has skipped",
+        Sql("lock_woken_workunits", "WHERE skipped.id IS NULL", package="daemons.sql"),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "lost wake-up: the purger drops workunits without reading them again",
+        Code("daemons.purger:_drop", made=_drop_unread),
         (INTERLEAVINGS,),
     ),
     Switch(
         "missing lock: a report does not lock its workunits",
         Sql("results/lock_workunits", "FOR NO KEY UPDATE"),
         (INTERLEAVINGS,),
+    ),
+    Switch(
+        "lost wake-up: the end of a workunit does not wake those that wait for it",
+        Sql(
+            "wake_children",
+            "WHERE parent_id = any",
+            "WHERE FALSE AND parent_id = any",
+            "daemons.sql",
+        ),
+        (GRAPHS,),
+    ),
+    Switch(
+        "missing lock: dependencies are added without the locks of the workunits",
+        Sql("work/lock_linked_workunits", "FOR NO KEY UPDATE OF w", ""),
+        (GRAPHS,),
+    ),
+    Switch(
+        "missing lock: two changes of dependencies at once close a cycle",
+        Code("scheduler.work.dependencies:lock_graph", lambda _owner: None),
+        (GRAPHS,),
     ),
     Switch(
         "wrong lock order: a report locks its results before their workunits",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from daemons import registry
-from scheduler.models import Batch
+from scheduler.models import Batch, Dependency
 from tests.long import checks, counted
 from tests.long.computers import ENDS
 from tests.long.ground import APPS
@@ -94,6 +94,30 @@ def submit_long_ones(world, chance):
         rsc_fpops_est=chance.choice((2e12, 1e13)),
         delay_bound=timedelta(hours=chance.choice((1, 3, 6))),
     )
+
+
+@rule(4)
+def submit_a_graph(world, chance):
+    names = world.open_workunits()
+    world.submit_graph(
+        chance.choice(list(APPS)),
+        chance.randint(1, 3),
+        parents=chance.sample(names, min(chance.randrange(3), len(names))),
+        children=chance.sample(names, min(chance.choice((0, 0, 1)), len(names))),
+        group=chance.random() < 0.3,
+        held=chance.random() < 0.3,
+    )
+
+
+@rule(3)
+def change_dependencies(world, chance):
+    edges = list(Dependency.objects.order_by("pk").values_list("parent__name", "child__name"))
+    if edges and chance.random() < 0.5:
+        parent, child = chance.choice(edges)
+        world.link(parent, [child], remove=True)
+    elif len(names := world.open_workunits()) > 1:
+        parent, child = chance.sample(names, 2)
+        world.link(parent, [child])
 
 
 # Volunteers

@@ -229,7 +229,15 @@ class Stand(Project):
         super().close()
 
     def end(self):
-        """Stop all processes in order; fails if one does not exit with status 0."""
+        """Stop all processes in order; fails if one does not exit with status 0.
+
+        A role that `excuse` allows to end may be ending because of its killed worker, and would
+        then exit with another status; so all excuses are first waited for.
+        """
+        while time.time() < max(self.may_end_until.values(), default=0.0):
+            self.revive()
+            time.sleep(0.1)
+        self.await_up()
         for role in list(self.children.started):
             code = self.children.stop(role, within=60)
             assert code == 0, f"{role} ended with {code}\n{self.log()}"
@@ -256,6 +264,26 @@ class Stand(Project):
             f"s.submit(app={app!r}, workunits=[one] * {number}, now=timezone.now())"
         )
         self.manage("shell", "-c", program)
+
+    def submit_graph(self, app, levels, *, width=4):
+        """Submit levels of `width` workunits of quorum 1, joined by groups; return their number."""
+        program = f"""
+from django.utils import timezone
+from scheduler.work.submission.submit import NewOutput, NewWorkunit, submit
+new, after = [], ()
+for level in range({levels}):
+    names = [f"level{{level}}_{{n}}" for n in range({width})]
+    new += [
+        NewWorkunit(name=name, after=after, outputs=(NewOutput(open_name="out"),), rsc_fpops_est=1e10)
+        for name in names
+    ]
+    after = (f"level{{level}}",)
+    new.append(NewWorkunit(name=after[0], group=True, after=tuple(names)))
+submit(app={app!r}, workunits=new, now=timezone.now())
+"""
+        self.manage("shell", "--no-imports", "-c", program)
+        self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
+        return levels * width
 
     def unfinished(self):
         """Return the number of workunits that are not assimilated or still have files."""

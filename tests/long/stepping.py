@@ -1,8 +1,8 @@
-"""Worker processes with their own connections, which stop before every statement.
+"""Worker processes with own connections, which can stop before every statement.
 
-A `Worker` is a forked process that receives acts through a pipe, and waits for permission before
-each statement.  `interleave` lets one worker proceed at a time, at random; a worker that waits for
-a lock is skipped until it has the lock.
+A `Worker` is a forked process that receives acts through a pipe.  If it is stepped, it waits for
+permission before each statement.  `interleave` lets one worker proceed at a time, at random; a
+worker that waits for a lock is skipped until it has the lock.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Worker:
     """A worker process; it calls `play(*words, take_turn)` for the words passed to `begin`."""
 
     play: object
+    is_stepped: bool = True
     pid: int = 0
     backend: int = 0
     answer: Answer | None = None
@@ -57,7 +58,8 @@ class Worker:
         connections.close_all()
         context = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_live, args=(theirs, self.play), daemon=True)
+        args = (theirs, self.play, self.is_stepped)
+        self._process = context.Process(target=_live, args=args, daemon=True)
         self._process.start()
         theirs.close()
         self.pid = self._process.pid
@@ -71,7 +73,7 @@ class Worker:
             self._process.kill()
 
     def begin(self, *words):
-        """Send an act to the process, which stops before the first statement."""
+        """Send an act to the process; a stepped one stops before the first statement."""
         self.answer, self.is_waiting_for_leave = None, False
         self._pipe.send(words)
 
@@ -130,7 +132,7 @@ def is_blocked(worker):
 # In the worker's process
 
 
-def _live(pipe, play):
+def _live(pipe, play, is_stepped):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # If the test is killed, siblings hold the pipe open, and the worker would wait forever.
     ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
@@ -141,6 +143,9 @@ def _live(pipe, play):
         cursor.execute("SELECT pg_backend_pid()")
         backend = cursor.fetchone()[0]
     pipe.send(("ready", backend))
+    if not is_stepped:
+        _serve(pipe, play, lambda *_seconds: None)
+        return
 
     def stop_before(execute, *args):
         ask_leave(pipe)
@@ -149,13 +154,17 @@ def _live(pipe, play):
     commit = connection._commit
     connection._commit = lambda: stop_before(commit)
     with connection.execute_wrapper(stop_before):
-        while (words := pipe.recv()) is not None:
-            pipe.send(("through", _act(play, words, pipe)))
+        _serve(pipe, play, lambda *_seconds: ask_leave(pipe))
 
 
-def _act(play, words, pipe):
+def _serve(pipe, play, take_turn):
+    while (words := pipe.recv()) is not None:
+        pipe.send(("through", _act(play, words, take_turn)))
+
+
+def _act(play, words, take_turn):
     try:
-        return Answer(value=play(*words, lambda *_seconds: ask_leave(pipe)))
+        return Answer(value=play(*words, take_turn))
     except Exception as error:  # noqa: BLE001  returned in the answer
         where = traceback.extract_tb(error.__traceback__)[-1]
         said = " ".join(f"{type(error).__name__}: {error}".split())

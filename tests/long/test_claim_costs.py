@@ -74,17 +74,27 @@ def claim_pages(app: App, host: Host, now: datetime) -> dict[str, int]:
         "after_priority": [2**31 - 1],
         "after_id": [0],
         "pages": [50],
+        "lanes": [],
+        "lane_app_ids": [],
+        "lane_queue_ids": [],
+        "lane_one_result_per": [],
+        "lane_retry_after": [],
+        "lane_after_id": [],
+        "lane_pages": [],
+        "lane_is_lifo": [],
         "near_workunit_ids": [],
     }
     candidates = sql.fetch("dispatch/read_candidates", who | streams)
     workunit_ids = [row["workunit_id"] for row in candidates]
     versions = [app.versions.get().pk] * len(workunit_ids)
-    lock = {"workunit_ids": workunit_ids, "most": 1, "now": now}
+    lock = {"workunit_ids": workunit_ids, "most": 1, "queue_ids": [], "now": now}
     claim = who | {
         "result_ids": [candidates[0]["result_id"]],
         "app_version_ids": versions[:1],
         "flops": [1e9],
         "delays": [timedelta(days=7)],
+        "queue_ids": [],
+        "queue_versions": [],
     }
     return {
         "dispatch/read_candidates": pages_touched("dispatch/read_candidates", who | streams),

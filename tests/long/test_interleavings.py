@@ -64,7 +64,7 @@ def meet(ground, workers, seed, tried):
         if (seed // len(names)) % TO_THE_END_EVERY == 0:
             end(world)
         else:
-            checks.hold(checks.twice(world.submitted))
+            checks.hold(checks.twice(world.submitted) + checks.archived_too_early())
     except Exception as error:
         raise AssertionError(
             f"Interleaving {seed}, {name}, in the order {order or '?'} "

@@ -39,6 +39,7 @@ def test_two_hundred_process_kills_lose_no_work(tmp_path, proof):
         kills=kills,
         rate=60.0,
         workunits={"counted": 160, "copied": 160, "appended": 40},
+        levels=12,
     )
 
 
@@ -51,6 +52,7 @@ def test_dozen_process_kills_lose_no_work(tmp_path, proof):
         kills=12,
         rate=600.0,
         workunits={"counted": 12, "copied": 12, "appended": 2},
+        levels=3,
     )
 
 
@@ -62,22 +64,27 @@ def test_sixty_process_kills_lose_no_work_with_celery(tmp_path, proof):
         kills=proof.how_many("kills", 60),
         rate=60.0,
         workunits={"counted": 60, "copied": 60},
+        levels=5,
         chances=CELERY_CHANCES,
     )
 
 
-def storm(folder, proof, *, kills, rate, workunits, chances=CHANCES):
-    """Kill `kills` processes while volunteers compute all submitted workunits."""
+def storm(folder, proof, *, kills, rate, workunits, levels, chances=CHANCES):
+    """Kill `kills` processes while volunteers compute all submitted workunits.
+
+    A graph of `levels` is submitted, too; it is computed level by level.
+    """
     seed = proof.seed()
     stand = Stand(folder / "project", rate=rate)
     try:
         stand.set_up()
         stand.submit_all(workunits)
+        results = 2 * sum(workunits.values()) + stand.submit_graph("counted", levels)
         stand.run(by_celery=chances is CELERY_CHANCES)
         reaper = Reaper(stand, random.Random(seed), chances)
         with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=seed) as swarm:
             began = time.monotonic()
-            reaper.reap(kills, swarm, 2 * sum(workunits.values()))
+            reaper.reap(kills, swarm, results)
             took = time.monotonic() - began
             calm(stand, swarm)
             finished = time.monotonic() - began - took

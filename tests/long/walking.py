@@ -81,6 +81,7 @@ def end(world):
     while world.run("purger").counts["purged"]:
         pass
     checks.hold(checks.left_over() + checks.not_archived(world.submitted))
+    checks.hold(checks.archived_too_early())
     world.quiet()
     checks.hold(world.faults())
 

@@ -15,10 +15,11 @@ from scheduler.health import parked
 from scheduler.hosts import merge_hosts
 from scheduler.models import Account, Result, Workunit
 from scheduler.results import revalidate
-from scheduler.work import batches, control, followers, retry
+from scheduler.work import batches, control, dependencies, followers, retry
+from scheduler.work.dependencies import DependencyRefused
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.new_batches import BatchRefused
-from scheduler.work.submission.submit import submit
+from scheduler.work.submission.submit import DuplicateNames, submit
 from tests.conftest import NOON
 from tests.long import checks, counted, sameness
 from tests.long.computers import Computer
@@ -159,6 +160,11 @@ class World:
             daemon, lambda: found.run_pass(now=self.now, limit=limit, shard=Shard(*shard))
         )
 
+    def run_in_turn(self, *daemons):
+        """Run one pass of each daemon, in order."""
+        for daemon in daemons:
+            self.run(daemon)
+
     def meet(self, computer, **said):
         """Upload outputs, then send one RPC; its reply is lost if the server dies."""
         return self.meet_together([(self.computers + self.angels).index(computer)], [said])
@@ -260,6 +266,47 @@ class World:
         except BatchRefused:
             return
         self.submitted |= dict.fromkeys(names, app)
+
+    def submit_graph(self, app, number, *, parents=(), children=(), group=False, held=False):
+        """Submit workunits, each of which may wait for `parents` and for the one before it.
+
+        The last one may get `children`, and a group may wait for it.  Refusals are ignored.
+        """
+        first = len(self.submitted)
+        names = [f"{app}_n{first + index}" for index in range(number)]
+        new = [
+            NewWorkunit(
+                name=name,
+                outputs=(NewOutput(open_name="out", max_nbytes=1000),),
+                after=tuple(parents) if index == 0 else (names[index - 1],),
+                held=held and index == 0 and not parents,
+                continuations=tuple(children) if index == number - 1 else (),
+                delay_bound=timedelta(days=1),
+                rsc_fpops_est=1e12,
+            )
+            for index, name in enumerate(names)
+        ]
+        if group:
+            joined = f"{app}_group{first}_{self.now:%d%H%M%S}"
+            new.append(NewWorkunit(name=joined, group=True, after=(names[-1],)))
+        try:
+            self.happen("submit", lambda: submit(app=app, workunits=new, now=self.now))
+        except (DependencyRefused, DuplicateNames):
+            return names
+        born = set(Workunit.objects.filter(name__in=names).values_list("name", flat=True))
+        self.submitted |= {name: app for name in names if name in born}
+        return names
+
+    def link(self, parent, children, *, remove=False):
+        """Add or remove dependencies; a refusal is ignored, and so is a purged parent."""
+        change = dependencies.remove_continuations if remove else dependencies.add_continuations
+        parent_id = Workunit.objects.filter(name=parent).values_list("pk", flat=True).first()
+        if parent_id is None:
+            return
+        try:
+            self.happen("link", lambda: change(parent_id, children, now=self.now))
+        except (DependencyRefused, Workunit.DoesNotExist):
+            return
 
     def follow_anew(self, app, first, *, batch, **follow):
         """Add a workunit to the batch `first`, then one to a batch that follows it."""

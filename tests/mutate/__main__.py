@@ -1,4 +1,8 @@
-"""`python -m tests.mutate`: switches each rule off; one of its tests must fail."""
+"""`python -m tests.mutate`: switches each rule off; one of its tests must fail.
+
+With `--lineage`, it does so only for the rows of docs/lineage.md: each switch that a row names is
+turned off, and one of the row's tests must fail when it is run alone.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +12,58 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
+from queue import SimpleQueue
 
 import django
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tests.mutate.lineage import Row, read_rows
 from tests.mutate.plugin import VARIABLE
-from tests.mutate.switching import Switch
+from tests.mutate.switching import Both, Code, Sql, Switch
+from tests.mutate.warm import WarmPytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+#: The maximum duration of one run of tests with a rule switched off.
 LONGEST = 120.0
-LONGEST_OF_ALL = 1800.0
+#: The maximum duration of everything, on 2 cores.
+LIMIT_MINUTES = 30.0
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
-_FAILURES, _UNUSABLE = 1, 2
+_FAILURES, _UNUSABLE, _TOO_SLOW = 1, 2, 3
+_QUIET = ("-q", "--no-header", "--tb=line")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A rule to switch off, and runs of tests, each in a process of its own.
+
+    The rule is caught if a test fails in one of the runs; runs after that one are left out.
+    """
+
+    title: str
+    rule: str
+    runs: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result for one rule: the test that failed, or the output if none did."""
+    """The result of an attempt: the test that failed, or the output if none did.
 
-    rule: str
+    `was_run` is False if the time limit passed before the end of its runs.
+    """
+
+    title: str
     caught_by: str
     said: str = ""
+    was_run: bool = True
 
     @property
     def is_caught(self) -> bool:
@@ -47,56 +77,87 @@ def main() -> int:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
     from tests.mutate.switches import SWITCHES
 
-    chosen = [one for one in SWITCHES if given.only.lower() in one.rule.lower()]
     if given.check:
-        return _check(chosen)
+        return _check([one for one in SWITCHES if given.only.lower() in one.rule.lower()])
+    attempts = _attempts(SWITCHES, only=given.only, lineage=given.lineage)
     console = Console(soft_wrap=True, highlight=False)
     began = time.monotonic()
-    if not given.skip_baseline and (
-        said := _baseline(sorted({t for s in chosen for t in s.tests}))
-    ):
-        console.print(said)
-        console.print(
-            "These tests fail with every rule on. Hint: fix them first.", style="bold red"
-        )
-        return _UNUSABLE
-    bar = Progress(
-        TextColumn("rules switched off"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        transient=True,
-    )
-    outcomes: list[Outcome] = []
-    with bar, ThreadPoolExecutor(given.workers) as pool:
-        shown = bar.add_task("", total=len(chosen))
-        for outcome in pool.map(lambda one: _try(one.rule, one.tests), chosen):
-            outcomes.append(outcome)
-            bar.advance(shown)
-    console.print(_table(outcomes))
-    escaped = [one for one in outcomes if not one.is_caught]
-    for one in escaped:
-        console.print(f"\n[bold red]escaped: {one.rule}[/]\n{one.said}")
-    seconds = time.monotonic() - began
-    console.print(
-        f"{len(outcomes)} rules switched off, {len(outcomes) - len(escaped)} caught, "
-        f"{len(escaped)} escaped ({seconds:.0f} s)."
-    )
-    return 1 if escaped else 0
+    deadline = began + given.minutes * 60
+    tests = sorted({test for attempt in attempts for run in attempt.runs for test in run})
+    if not given.skip_baseline:
+        try:
+            output = _baseline(tests, deadline)
+        except subprocess.TimeoutExpired:
+            console.print("The tests with every rule on took longer than the time limit.")
+            untried = [Outcome(attempt.title, "", was_run=False) for attempt in attempts]
+            return _report(
+                untried, console, seconds=time.monotonic() - began, minutes=given.minutes
+            )
+        if output:
+            console.print(output)
+            console.print(
+                "These tests fail with every rule on. Hint: fix them first.", style="bold red"
+            )
+            return _UNUSABLE
+    outcomes = _try_all(attempts, console, given.workers, deadline)
+    console.print(_table([one for one in outcomes if one.was_run]))
+    return _report(outcomes, console, seconds=time.monotonic() - began, minutes=given.minutes)
 
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="make mutate", description=__doc__)
-    options.add_argument("--only", default="", help="only rules whose text contains this")
+    options.add_argument(
+        "--only",
+        default="",
+        help="only rules whose text contains this; with --lineage only this row (B5) or seed (B)",
+    )
+    options.add_argument(
+        "--lineage", action="store_true", help="only the rows of docs/lineage.md, tests run alone"
+    )
     options.add_argument(
         "--check", action="store_true", help="check only that every switch fits the code"
     )
     options.add_argument("--workers", type=int, default=2, help="number of parallel processes (2)")
     options.add_argument(
+        "--minutes", type=float, default=LIMIT_MINUTES, help="time limit of everything (30)"
+    )
+    options.add_argument(
         "--skip-baseline", action="store_true", help="do not run the tests with every rule on first"
     )
     return options.parse_args()
+
+
+def _attempts(switches: Sequence[Switch], *, only: str, lineage: bool) -> list[Attempt]:
+    """Return what to try: all rules and rows, or only the rows of the lineage."""
+    if lineage:
+        rows = [row for row in read_rows() if only in {"", row.number, row.seed}]
+        if not rows:
+            print(
+                f"{only} is neither a row nor a design of docs/lineage.md. "
+                "Hint: name a row as B5, or a design: B, T2, T, E or D.",
+                file=sys.stderr,
+            )
+            sys.exit(2)
+        return row_attempts(rows)
+    chosen = [one for one in switches if only.lower() in one.rule.lower()]
+    attempts = [Attempt(one.rule, one.rule, (one.tests,)) for one in chosen]
+    if only:
+        return attempts
+    return attempts + [one for one in row_attempts(read_rows()) if not _is_tried(one, switches)]
+
+
+def row_attempts(rows: Sequence[Row]) -> list[Attempt]:
+    """Return an attempt for each switch of each row; each test of the row is run alone."""
+    return [
+        Attempt(f"{row.number}: {rule}", rule, tuple((test,) for test in row.tests))
+        for row in rows
+        for rule in row.switches
+    ]
+
+
+def _is_tried(attempt: Attempt, switches: Sequence[Switch]) -> bool:
+    """Return whether the table of rules has the same switch with one of the same tests alone."""
+    return any(one.rule == attempt.rule and one.tests in attempt.runs for one in switches)
 
 
 def _check(switches: list[Switch]) -> int:
@@ -104,6 +165,7 @@ def _check(switches: list[Switch]) -> int:
     django.setup()
     unfit = 0
     for switch in switches:
+        _import_code(switch.off)
         child = os.fork()
         if child == 0:
             try:
@@ -121,51 +183,118 @@ def _check(switches: list[Switch]) -> int:
     return 1 if unfit else 0
 
 
+def _import_code(off: Code | Sql | Both) -> None:
+    """Import the module of a switch, so that the process of the switch need not do so."""
+    if isinstance(off, Both):
+        _import_code(off.one)
+        _import_code(off.other)
+    elif isinstance(off, Code):
+        with suppress(ImportError):
+            import_module(off.where.partition(":")[0])
+
+
 def _exists(test: str) -> bool:
     """Return whether a test file, or `file::test`, exists."""
     path, _, name = test.partition("::")
+    name = name.rpartition("::")[2]
     return (ROOT / path).is_file() and (not name or f"def {name}(" in (ROOT / path).read_text())
 
 
-def _baseline(tests: list[str]) -> str:
-    """Run the tests with every rule on; return the output if some fail, else ""."""
-    done = _pytest([*tests, "-n", "2"], {}, within=LONGEST_OF_ALL)
-    return "" if done.returncode == 0 else done.stdout[-3000:]
+def _baseline(tests: list[str], deadline: float) -> str:
+    """Run the tests with every rule on; return the output if some fail, else "".
 
-
-def _try(rule: str, tests: tuple[str, ...]) -> Outcome:
-    words = ["-x", "-p", "tests.mutate.plugin", "-p", "no:cacheprovider", *tests]
-    try:
-        done = _pytest(words, {VARIABLE: rule})
-    except subprocess.TimeoutExpired:
-        return Outcome(rule, "", f"Nothing was noticed in {LONGEST:.0f} s.")
-    said = done.stdout[-1500:] + done.stderr[-1500:]
-    failed = _FAILED.search(done.stdout)
-    if done.returncode == _FAILURES and failed:
-        return Outcome(rule, failed[1])
-    return Outcome(rule, "", said)
-
-
-def _pytest(
-    words: list[str], environment: dict[str, str], *, within: float = LONGEST
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=line", *words],
+    Raises `subprocess.TimeoutExpired` at the deadline.
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *_QUIET, *tests, "-n", "2"],
         cwd=ROOT,
-        env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        timeout=within,
+        timeout=max(1.0, deadline - time.monotonic()),
     )
+    return "" if done.returncode == 0 else done.stdout[-3000:]
+
+
+def _try_all(
+    attempts: Sequence[Attempt], console: Console, workers: int, deadline: float
+) -> list[Outcome]:
+    """Make all attempts, `workers` at a time; those after the deadline are not run."""
+    bar = Progress(
+        TextColumn("rules switched off"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        transient=True,
+    )
+    outcomes: list[Outcome] = []
+    idle: SimpleQueue[WarmPytest] = SimpleQueue()
+    for _worker in range(workers):
+        idle.put(WarmPytest())
+
+    def outcome_of(attempt: Attempt) -> Outcome:
+        warm = idle.get()
+        try:
+            return _try(attempt, warm, deadline)
+        finally:
+            idle.put(warm)
+
+    with bar, ThreadPoolExecutor(workers) as pool:
+        shown = bar.add_task("", total=len(attempts))
+        for outcome in pool.map(outcome_of, attempts):
+            outcomes.append(outcome)
+            bar.advance(shown)
+    for _worker in range(workers):
+        idle.get().close()
+    return outcomes
+
+
+def _try(attempt: Attempt, warm: WarmPytest, deadline: float) -> Outcome:
+    said = ""
+    for tests in attempt.runs:
+        seconds = min(LONGEST, deadline - time.monotonic())
+        if seconds <= 0:
+            return Outcome(attempt.title, "", was_run=False)
+        words = ["-x", "-p", "tests.mutate.plugin", "-p", "no:cacheprovider", *tests]
+        status, output = warm.run([*_QUIET, *words], {VARIABLE: attempt.rule}, seconds=seconds)
+        if status is None and seconds < LONGEST:
+            return Outcome(attempt.title, "", was_run=False)
+        failed = _FAILED.search(output)
+        if status == _FAILURES and failed:
+            return Outcome(attempt.title, failed[1])
+        said += f"No test failed in {seconds:.0f} s.\n" if status is None else output[-3000:]
+    return Outcome(attempt.title, "", said or "There is no test.")
 
 
 def _table(outcomes: list[Outcome]) -> Table:
     table = Table("rule that was switched off", "noticed by", box=None, pad_edge=False)
     for one in outcomes:
-        table.add_row(one.rule, one.caught_by or "[bold red]nobody[/]")
+        table.add_row(escape(one.title), escape(one.caught_by) or "[bold red]nobody[/]")
     return table
+
+
+def _report(outcomes: list[Outcome], console: Console, *, seconds: float, minutes: float) -> int:
+    """Print the rules that escaped or were not tried, and the sums; return the exit status."""
+    escaped = [one for one in outcomes if one.was_run and not one.is_caught]
+    skipped = [one.title for one in outcomes if not one.was_run]
+    for one in escaped:
+        console.print(f"\n[bold red]escaped: {escape(one.title)}[/]")
+        console.print(one.said, markup=False)
+    console.print(
+        f"{len(outcomes) - len(skipped)} rules switched off, {len(outcomes) - len(escaped) - len(skipped)} "
+        f"caught, {len(escaped)} escaped ({seconds:.0f} s)."
+    )
+    if skipped:
+        console.print("\nNot tried:", *skipped, sep="\n  ", markup=False)
+        console.print(
+            f"{len(skipped)} rules were not tried within {minutes:g} minutes. Hint: name faster "
+            "tests in the table, or try some rules with --only.",
+            style="bold red",
+        )
+        return _TOO_SLOW
+    return 1 if escaped else 0
 
 
 if __name__ == "__main__":

@@ -6,14 +6,23 @@ from tests.mutate.rules import (
     api,
     choosing,
     credit,
+    dependencies,
+    disbatch,
     files,
+    history,
     lineage,
     messages,
     plan_classes,
+    pool,
+    predecessors,
+    queues,
     replication,
+    results,
     science,
     submitters,
+    task_lists,
     work,
+    workunits,
 )
 from tests.mutate.switching import Switch
 
@@ -25,10 +34,19 @@ SWITCHES: tuple[Switch, ...] = (
     *credit.RULES,
     *messages.RULES,
     *work.RULES,
+    *pool.RULES,
+    *queues.RULES,
+    *dependencies.RULES,
     *submitters.RULES,
     *files.RULES,
     *api.RULES,
+    *disbatch.RULES,
+    *history.RULES,
+    *task_lists.RULES,
     *lineage.RULES,
+    *workunits.RULES,
+    *predecessors.RULES,
+    *results.RULES,
 )
 
 _names = [one.rule for one in SWITCHES]

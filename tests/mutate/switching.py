@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 #: Packages whose modules may have imported a replaced object.
-OURS = ("scheduler", "daemons", "project", "demo")
+OURS = ("scheduler", "daemons", "project", "demo", "volunteer", "scientist")
 
 
 class SwitchDoesNotFit(Exception):

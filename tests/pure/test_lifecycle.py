@@ -60,7 +60,7 @@ ACTORS = {
     Axis.VALIDATION: {Actor.SCHEDULER, Actor.TRANSITIONER, Actor.VALIDATOR},
     Axis.RESULT_FILES: {Actor.SCHEDULER, Actor.TRANSITIONER, Actor.FILE_DELETER},
     Axis.WORKUNIT: {Actor.SUBMITTER, Actor.TRANSITIONER, Actor.VALIDATOR},
-    Axis.RELEASE: {Actor.TRANSITIONER, Actor.STAFF},
+    Axis.RELEASE: {Actor.SUBMITTER, Actor.TRANSITIONER, Actor.STAFF},
     Axis.ASSIMILATION: {Actor.TRANSITIONER, Actor.ASSIMILATOR, Actor.STAFF},
     Axis.WORKUNIT_FILES: {Actor.TRANSITIONER, Actor.FILE_DELETER},
 }
@@ -129,13 +129,14 @@ def test_no_move_has_two_actors():
         (Axis.RESULT_FILES, FileDeleteState.DONE, Actor.FILE_DELETER),
         (Axis.WORKUNIT, lifecycle.WorkunitState.CANONICAL, Actor.VALIDATOR),
         (Axis.WORKUNIT, lifecycle.WorkunitState.FAILED, Actor.TRANSITIONER),
+        (Axis.WORKUNIT, lifecycle.WorkunitState.COMPLETE, Actor.TRANSITIONER),
     ],
 )
 def test_state_is_set_by_one_actor_only(axis, target, by):
     assert {move.by for move in MOVES if move.axis is axis and move.target == target} == {by}
 
 
-def test_assimilation_ends_by_the_assimilator_or_by_staff_giving_up():
+def test_assimilation_ends_by_the_assimilator_by_staff_or_for_groups():
     done = lifecycle.AssimilateState.DONE
     ways = {
         (move.by, move.because)
@@ -145,6 +146,8 @@ def test_assimilation_ends_by_the_assimilator_or_by_staff_giving_up():
     assert ways == {
         (Actor.ASSIMILATOR, lifecycle.Because.ASSIMILATED),
         (Actor.STAFF, lifecycle.Because.GIVEN_UP),
+        (Actor.TRANSITIONER, lifecycle.Because.DEPENDENCIES_MET),
+        (Actor.TRANSITIONER, lifecycle.Because.WORKUNIT_FAILED),
     }
 
 

@@ -40,7 +40,7 @@ def chief():
 
 def log_in(password: str) -> None:
     Client(REMOTE_ADDR="192.0.2.9").post(
-        reverse("admin:login"), {"username": EMAIL, "password": password}
+        reverse("account_login"), {"login": EMAIL, "password": password}
     )
 
 
@@ -67,7 +67,10 @@ def entries(event: str) -> list[AuditEntry]:
 
 
 def test_password_typed_into_the_email_field_is_not_recorded(chief):
-    Client().post(reverse("admin:login"), {"username": PASSWORD, "password": "x"})
+    Client().post(reverse("account_login"), {"login": PASSWORD, "password": "x"})
+    Client().post("/account/login/", {"login": f"{PASSWORD} @x", "password": "x"})
+    body = {"email": PASSWORD, "password": "x", "name": "x", "scopes": ["read"]}
+    Client().post("/api/v1/tokens", body, "application/json")
     [entry] = entries("login_failed")
     assert (entry.actor, entry.subject) == ("", "")
 

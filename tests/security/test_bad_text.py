@@ -203,7 +203,7 @@ def test_bad_text_in_a_header_causes_no_5xx(bad):
     for name in HEADERS:
         for target in (
             b"/",
-            b"/admin/login/",
+            b"/account/login/",
             b"/api/v1/me",
             b"/api/v1/batches",
             b"/status.json",
@@ -226,7 +226,7 @@ def test_bad_text_in_a_header_causes_no_5xx(bad):
             b"/upload/x",
             b"/submit_rpc_handler.php",
             b"/job_file.php",
-            b"/admin/login/",
+            b"/account/login/",
         ):
             check(RawRequest(b"POST", target, (token, (name.encode(), bad)), b"{}"))
             form = b"multipart/form-data; boundary=" + bad
@@ -256,13 +256,13 @@ def test_bad_text_in_the_log_in_form_causes_no_5xx(bad):
     cookie = (b"Cookie", b"csrftoken=" + b"a" * 32)
     kind = (b"Content-Type", b"application/x-www-form-urlencoded")
     for body in (
-        b"username=%s&password=%s" % (text, text),
-        b"username=a%%40example.org&password=%s&next=%s" % (text, text),
-        b"csrfmiddlewaretoken=%s&username=%s" % (text, text),
+        b"login=%s&password=%s" % (text, text),
+        b"login=a%%40example.org&password=%s&next=%s" % (text, text),
+        b"csrfmiddlewaretoken=%s&login=%s" % (text, text),
     ):
         csrf = b"csrfmiddlewaretoken=" + b"a" * 32 + b"&"
-        check(RawRequest(b"POST", b"/admin/login/", (cookie, kind), csrf + body))
-        check(RawRequest(b"POST", b"/admin/login/", (cookie, kind), body))
+        check(RawRequest(b"POST", b"/account/login/", (cookie, kind), csrf + body))
+        check(RawRequest(b"POST", b"/account/login/", (cookie, kind), body))
 
 
 @pytest.mark.parametrize("bad", sweep([b"\\u0000", b"\\ud800", *BAD], first=3))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
+from urllib.parse import quote
 
 import psycopg
 import pytest
 from psycopg import sql
 
 from project.embedded_postgres import EmbeddedPostgres
+from scheduler.sql import table_rights
 from tests.house.tracked import ROOT
 
 # All tests run in one xdist worker, so that the server is started once.
@@ -24,6 +27,7 @@ BLOCKS = re.findall(
 )
 ROLES = ("manyhands_owner", "manyhands_daemons", "manyhands_web", "manyhands_science")
 PASSWORD = "of a test"
+REFUSED = psycopg.errors.InsufficientPrivilege
 
 
 class Database:
@@ -34,11 +38,11 @@ class Database:
         where = self.server.conninfo() | {"user": role, "password": PASSWORD}
         return psycopg.connect(**where, autocommit=True)
 
-    def manage(self, role, *words):
+    def run(self, role, *words, password=PASSWORD, source=None):
         host = str(self.server.sockets).replace("/", "%2F")
-        url = f"postgresql://{role}:{PASSWORD.replace(' ', '%20')}@/manyhands?host={host}"
-        done = subprocess.run(
-            [sys.executable, "manage.py", *map(str, words)],
+        url = f"postgresql://{role}:{quote(password)}@/manyhands?host={host}"
+        return subprocess.run(
+            [sys.executable, *([source] if source else ["manage.py"]), *map(str, words)],
             cwd=ROOT,
             env=os.environ | {"DATABASE_URL": url, "VAR_DIR": str(self.server.var)},
             stdin=subprocess.DEVNULL,
@@ -46,7 +50,10 @@ class Database:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
+
+    def manage(self, role, *words, **options):
+        done = self.run(role, *words, **options)
+        assert done.returncode == 0, done.stdout[-500:] + done.stderr
         return done.stdout
 
 
@@ -56,36 +63,107 @@ def database(tmp_path_factory):
     server.ensure_running()
     try:
         database = Database(server)
-        with psycopg.connect(**server.superuser_conninfo(), autocommit=True) as superuser:
-            superuser.execute("DROP DATABASE manyhands")
-            for statement in re.sub(r"--.*", "", BLOCKS[0]).split(";"):
+        superuser = server.superuser_conninfo()
+        with psycopg.connect(**superuser, autocommit=True) as connection:
+            connection.execute("DROP DATABASE manyhands")
+            for statement in BLOCKS[0].split(";"):
                 if statement.strip():
-                    superuser.execute(statement)
+                    connection.execute(statement)
+            for _ in range(2):
+                words = ("database_roles", "create")
+                database.manage(superuser["user"], *words, password=superuser["password"])
             for role in ROLES:
                 change = sql.SQL("ALTER ROLE {} PASSWORD {}")
-                superuser.execute(change.format(sql.Identifier(role), sql.Literal(PASSWORD)))
-        with database.connect("manyhands_owner") as owner:
-            owner.execute(BLOCKS[1])
+                connection.execute(change.format(sql.Identifier(role), sql.Literal(PASSWORD)))
         database.manage("manyhands_owner", "migrate", "-v0")
-        with database.connect("manyhands_owner") as owner:
-            owner.execute(BLOCKS[2])
+        for _ in range(2):
+            database.manage("manyhands_owner", "database_roles", "grant")
         yield database
     finally:
         server.stop()
 
 
-def test_web_role_can_submit_work_and_daemon_role_can_run_the_daemons(database, tmp_path):
-    (tmp_path / "in").write_text("3 5 7\n")
-    source = ROOT / "demo" / "mersenne.py"
-    words = ("publish_app", "mersenne", "1.00", "x86_64-pc-linux-gnu", source, "--create-app")
-    database.manage("manyhands_web", *words)
-    database.manage("manyhands_web", "submit_work", "mersenne", tmp_path / "in")
-    for daemon in ("transitioner", "timeout_checker", "purger", "housekeeper"):
-        database.manage("manyhands_daemons", daemon, "--once")
+@pytest.mark.parametrize("role", ["web", "daemons", "science"])
+def test_role_has_exactly_the_rights_of_the_list(database, role):
+    answer = database.manage(f"manyhands_{role}", "database_roles", "check", "--json")
+    assert json.loads(answer)["role"] == role
+    quiet = database.manage(f"manyhands_{role}", "check", "--deploy", "--database", "default")
+    assert "scheduler.W001" not in quiet
+
+
+def test_a_process_with_too_many_rights_is_warned(database):
+    check = database.run("manyhands_owner", "check", "--deploy", "--database", "default")
+    assert "(scheduler.W001)" in check.stderr
+    assert "owns the tables" in check.stderr
+    refused = database.run("manyhands_daemons", "database_roles", "check", "--role", "science")
+    assert refused.returncode == 1
+    assert "too much: INSERT on workunit" in refused.stderr
+    with database.connect("manyhands_owner") as owner:
+        owner.execute("GRANT SELECT ON account TO manyhands_science")
+        owner.execute("REVOKE SELECT ON workunit FROM manyhands_science")
+    changed = database.run("manyhands_science", "database_roles", "check", "--role", "science")
+    assert "too much: SELECT on account\n" in changed.stderr
+    assert "missing: SELECT on workunit\n" in changed.stderr
+    database.manage("manyhands_owner", "database_roles", "grant")
+    database.manage("manyhands_science", "database_roles", "check", "--role", "science")
+
+
+def test_every_table_has_a_decision_about_its_roles(database):
+    """A new table needs a row in `scheduler/sql/table_rights.py`."""
+    with database.connect("manyhands_owner") as owner:
+        query = (ROOT / "scheduler/sql/read_tables.sql").read_text()
+        tables = {name for (name,) in owner.execute(query)}
+    assert tables == set(table_rights.TABLES)
+    with database.connect("manyhands_owner") as owner:
+        owner.execute("CREATE TABLE forgotten (x int)")
+        try:
+            answer = database.manage("manyhands_owner", "database_roles", "grant", "--json")
+            assert json.loads(answer)["undecided"] == ["forgotten"]
+            with database.connect("manyhands_web") as web, pytest.raises(REFUSED):
+                web.execute("SELECT * FROM forgotten")
+        finally:
+            owner.execute("DROP TABLE forgotten")
+
+
+def test_web_role_serves_requests_and_rpcs_and_daemon_role_runs_the_daemons(database):
+    """The web role publishes, submits and answers RPCs; every daemon runs until nothing is due.
+
+    The work includes queues with a limit, a schedule and the balance, a graph, and the pool.
+    """
+    program = ROOT / "tests/security/role_program.py"
+    database.manage("manyhands_web", "publish", source=program)
+    database.manage("manyhands_daemons", "run", source=program)
+    database.manage("manyhands_web", "compute", source=program)
+    database.manage("manyhands_daemons", "run", source=program)
     with database.connect("manyhands_science") as science:
-        assert science.execute("SELECT count(*) FROM workunit").fetchone() == (1,)
-        results = science.execute("SELECT count(*) FROM result").fetchone()
-    assert results > (0,)
+        [[finished]] = science.execute("SELECT count(*) FROM workunit WHERE assimilate_state = 2")
+        [[credit]] = science.execute("SELECT sum(total_credit) FROM account")
+    assert finished == 3
+    assert credit > 0
+    database.manage("manyhands_web", "graph", source=program)
+    database.manage("manyhands_daemons", "run", source=program)
+    database.manage("manyhands_web", "pool", source=program)
+    database.manage("manyhands_daemons", "run", source=program)
+    with database.connect("manyhands_science") as science:
+        query = "SELECT name, canonical_result_id IS NOT NULL, error_mask <> 0 FROM workunit"
+        states = {name: state for name, *state in science.execute(query)}
+        [[samples]] = science.execute("SELECT count(*) FROM usage_sample")
+    assert [states[name] for name in ("first", "second")] == [[True, False]] * 2
+    assert [states[name] for name in ("third", "last")] == [[False, True]] * 2
+    assert samples == 1
+    database.manage("manyhands_daemons", "purge", source=program)
+    with database.connect("manyhands_science") as science:
+        # Batches of the API keep their workunits until they are retired.
+        names = science.execute("SELECT name FROM workunit ORDER BY id").fetchall()
+    assert names == [("sum_2",), ("first",), ("second",), ("third",), ("last",)]
+
+
+def test_prints_the_statements_that_it_executes(database):
+    printed = database.manage("manyhands_web", "database_roles", "print")
+    assert "GRANT SELECT ON " in printed
+    with database.connect("manyhands_owner") as owner:
+        owner.execute(printed.partition("BEGIN;")[2].removesuffix("COMMIT;\n"))
+    database.manage("manyhands_web", "database_roles", "check", "--role", "web")
 
 
 @pytest.mark.parametrize(
@@ -98,13 +176,66 @@ def test_web_role_can_submit_work_and_daemon_role_can_run_the_daemons(database, 
         "TRUNCATE workunit",
         "SET ROLE manyhands_owner",
         "COPY (SELECT 1) TO PROGRAM 'true'",
+        "UPDATE ledger_entry SET at = at",
+        "DELETE FROM ledger_entry",
+        "DELETE FROM audit_entry",
+        "UPDATE credit_entry SET amount = 1",
+        "INSERT INTO purged_workunits DEFAULT VALUES",
+        "DELETE FROM django_migrations",
+        "INSERT INTO auth_permission DEFAULT VALUES",
+        "CREATE TEMPORARY TABLE mine (x int)",
+        "SELECT create_ledger_day('2040-01-01')",
+        "SELECT drop_ledger_day('2040-01-01')",
     ],
 )
 def test_web_role_can_update_rows_but_cannot_change_tables_or_roles(database, statement):
     with database.connect("manyhands_web") as web:
-        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        with pytest.raises(REFUSED):
             web.execute(statement)
         web.execute("UPDATE workunit SET priority = priority")
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE mine (x int)",
+        "DROP TABLE workunit",
+        "DROP TABLE ledger_entry_default",
+        "ALTER TABLE result DISABLE TRIGGER ALL",
+        "TRUNCATE workunit",
+        "SET ROLE manyhands_owner",
+        "SELECT * FROM account",
+        "SELECT password FROM account",
+        "UPDATE account SET password = ''",
+        "UPDATE account SET is_superuser = true",
+        "INSERT INTO account DEFAULT VALUES",
+        "SELECT * FROM account_key",
+        "SELECT * FROM api_token",
+        "SELECT * FROM invitation",
+        "SELECT * FROM django_session",
+        "SELECT answer FROM idempotency_key",
+        "INSERT INTO account_groups (account_id, group_id) VALUES (1, 1)",
+        "UPDATE audit_entry SET actor = ''",
+        "UPDATE credit_entry SET amount = 1",
+        "DELETE FROM ledger_entry",
+        "INSERT INTO app_version DEFAULT VALUES",
+        "UPDATE app_version_file SET signature = ''",
+    ],
+)
+def test_daemons_role_cannot_read_secrets_publish_or_change_tables(database, statement):
+    with database.connect("manyhands_daemons") as daemons, pytest.raises(REFUSED):
+        daemons.execute(statement)
+
+
+def test_functions_of_the_ledger_ignore_tables_of_the_caller(database):
+    with database.connect("manyhands_daemons") as daemons:
+        daemons.execute("SET search_path = pg_temp, public")
+        daemons.execute("SELECT create_ledger_day('2040-01-01')")
+        query = "SELECT relowner::regrole::text FROM pg_class WHERE relname = %s"
+        day = "ledger_entry_20400101"
+        assert daemons.execute(query, [day]).fetchall() == [("manyhands_owner",)]
+        daemons.execute("SELECT drop_ledger_day('2040-01-01')")
+        assert daemons.execute(query, [day]).fetchall() == []
 
 
 @pytest.mark.parametrize(
@@ -115,6 +246,15 @@ def test_web_role_can_update_rows_but_cannot_change_tables_or_roles(database, st
         "SELECT * FROM api_token",
         "SELECT * FROM django_session",
         "SELECT * FROM audit_entry",
+        "SELECT password FROM account",
+        "SELECT email FROM account",
+        "SELECT last_ip_addr FROM host",
+        "SELECT validator_options FROM app",
+        "SELECT * FROM invitation",
+        "SELECT * FROM throttle_bucket",
+        "SELECT * FROM idempotency_key",
+        "DELETE FROM result",
+        "SELECT drop_ledger_day('2040-01-01')",
         "UPDATE workunit SET priority = 1",
         "INSERT INTO file DEFAULT VALUES",
         "CREATE TABLE mine (x int)",
@@ -124,6 +264,6 @@ def test_web_role_can_update_rows_but_cannot_change_tables_or_roles(database, st
 def test_science_role_cannot_read_accounts_or_write(database, statement):
     with (
         database.connect("manyhands_science") as science,
-        pytest.raises(psycopg.errors.InsufficientPrivilege),
+        pytest.raises(REFUSED),
     ):
         science.execute(statement)

@@ -78,14 +78,14 @@ def token(client: Client, email: str = EMAIL) -> object:
     return client.post("/api/v1/tokens", body, "application/json")
 
 
-def admin(client: Client, email: str = EMAIL) -> object:
-    return client.post(reverse("admin:login"), {"username": email, "password": PASSWORD})
+def web(client: Client, email: str = EMAIL) -> object:
+    return client.post(reverse("account_login"), {"login": email, "password": PASSWORD})
 
 
 def own_password(client: Client) -> object:
     client.force_login(Account.objects.get(email=EMAIL))
-    new = {"new_password1": "another pass-phrase", "new_password2": "another pass-phrase"}
-    return client.post(reverse("admin:password_change"), {"old_password": PASSWORD} | new)
+    new = {"password1": "another pass-phrase", "password2": "another pass-phrase"}
+    return client.post(reverse("account_change_password"), {"oldpassword": PASSWORD} | new)
 
 
 def others_password(client: Client) -> object:
@@ -118,8 +118,8 @@ DOORS: dict[str, Callable[[Client], object]] = {
     "create_account as log-in": create,
     "tokens": token,
     "tokens, unknown address": lambda client: token(client, "carol@example.org"),
-    "admin": admin,
-    "admin, unknown address": lambda client: admin(client, "carol@example.org"),
+    "web": web,
+    "web, unknown address": lambda client: web(client, "carol@example.org"),
     "own password": own_password,
     "another's password": others_password,
     "new account in the admin": new_account,
@@ -141,7 +141,7 @@ def test_entry_points_hash_passwords_without_a_database_connection_or_transactio
 
 @pytest.mark.parametrize(
     ("known", "unknown"),
-    [("tokens", "tokens, unknown address"), ("admin", "admin, unknown address")],
+    [("tokens", "tokens, unknown address"), ("web", "web, unknown address")],
 )
 def test_unknown_email_costs_as_many_hashes_as_a_known_email(
     known: str, unknown: str, ada: Account
@@ -196,7 +196,7 @@ def test_full_queue_refuses_requests_at_every_entry_point_immediately(
             answer = door(Client())
             assert answer.status_code == 200
             assert "<error_num>-183</error_num>" in answer.content.decode()
-        for door in (token, admin, own_password, others_password, new_account):
+        for door in (token, web, own_password, others_password, new_account):
             answer = door(Client())
             assert answer.status_code == 503, door
             assert int(answer["Retry-After"]) > 0

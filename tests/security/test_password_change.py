@@ -37,8 +37,8 @@ def by_command(*options: str) -> None:
 def by_its_owner(**more: str) -> None:
     client = Client()
     client.force_login(Account.objects.get(email=EMAIL))
-    body = {"old_password": PASSWORD, "new_password1": NEW, "new_password2": NEW, **more}
-    assert client.post(reverse("admin:password_change"), body).status_code == 302
+    body = {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW, **more}
+    assert client.post(reverse("account_change_password"), body).status_code == 302
 
 
 def by_staff(**more: str) -> None:
@@ -114,11 +114,11 @@ def test_password_change_revokes_strong_keys_on_request(
     assert find_account_by_key(found.key) is not None
 
 
-@pytest.mark.parametrize("door", ["admin:password_change", "admin:auth_user_password_change"])
+@pytest.mark.parametrize("door", ["account_change_password", "admin:auth_user_password_change"])
 def test_password_form_warns_that_revoking_host_keys_loses_work(door: str, ada: Account) -> None:
     client = Client()
     client.force_login(ada)
-    arguments = [] if door == "admin:password_change" else [ada.pk]
+    arguments = [] if door == "account_change_password" else [ada.pk]
     page = client.get(reverse(door, args=arguments)).content.decode()
     assert "lose the work they hold" in page
 

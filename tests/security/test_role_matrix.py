@@ -24,6 +24,7 @@ from scheduler.models import (
     Batch,
     Host,
     Outage,
+    OutboxMessage,
     PlanClass,
     Queue,
     ScienceFailure,
@@ -61,6 +62,7 @@ class World:
     token: ApiToken
     chiefs_token: ApiToken
     failure: ScienceFailure
+    message: OutboxMessage
     group: Group
     team: Team
 
@@ -109,6 +111,9 @@ def world() -> World:
         failure=ScienceFailure.objects.create(
             stage=1, subject_id=workunit.pk, app=app, failures=5, error="x",
             failed_at=NOON, parked_at=NOON,
+        ),
+        message=OutboxMessage.objects.create(
+            recipient="a@example.org", subject="x", created_at=NOON, parked_at=NOON
         ),
         group=Group.objects.create(name="own group"),
         team=Team.objects.create(name="team", created_at=NOON),
@@ -168,8 +173,7 @@ def set_password(web: Client, account: Account) -> None:
 
 def has_new_password(account: Account) -> bool:
     account.refresh_from_db()
-    digest = accounts.password_digest(email=account.email, password=NEW_PASSWORD)
-    return account.password != "!" and account.check_password(digest)
+    return account.password != "!" and account.check_password(NEW_PASSWORD)
 
 
 def fresh(row: Any) -> Any:
@@ -204,6 +208,16 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
     "retry parked science": (
         lambda web, w: act(web, "retry", w.failure),
         lambda w: not ScienceFailure.objects.filter(parked_at__isnull=False).exists(),
+        {"operator"},
+    ),
+    "retry a message": (
+        lambda web, w: act(web, "retry", w.message, confirmed="yes"),
+        lambda w: not OutboxMessage.objects.filter(parked_at__isnull=False).exists(),
+        {"operator"},
+    ),
+    "drop a message": (
+        lambda web, w: act(web, "drop", w.message, confirmed="yes"),
+        lambda w: not OutboxMessage.objects.exists(),
         {"operator"},
     ),
     "deny a host": (

@@ -73,6 +73,7 @@ class Project:
         self.environment = {
             "VAR_DIR": str(folder / "var"),
             "MASTER_URL": self.url,
+            "POOL_WAIT_URL": f"http://127.0.0.1:{self.port + 1}/api/v1/pool/wait",
             "DATABASE_URL": "",
             "GUARD_TRIGGER": "true",
             "REQUEST_DELAY": "1",

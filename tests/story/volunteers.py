@@ -171,8 +171,12 @@ class OurClient:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def start(self, *, slots: int = 2, buffer: float = 1.0) -> None:
+    def start(
+        self, *, slots: int = 2, buffer: float = 1.0, usage_interval: float | None = None
+    ) -> None:
         waits = ["--poll", "0.5", "--backoff-scale", "0.01"]
+        if usage_interval is not None:
+            waits += ["--usage-interval", str(usage_interval)]
         words = ["run", "--slots", slots, "--buffer", buffer, *waits]
         with (self.folder / "client.log").open("ab") as output:
             command = [sys.executable, ROOT / "client", "--dir", self.folder, *map(str, words)]

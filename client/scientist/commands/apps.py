@@ -130,7 +130,7 @@ def _described(app: AppInfo) -> Any:  # noqa: ANN401  any renderable of rich
         "success rule": app.success_rule.replace("_", " "),
         "state": _state(app),
         "quorum": str(defaults.pop("min_quorum", "")),
-        "deadline": "" if seconds is None else span(seconds),
+        "deadline": "" if seconds is None else seconds if seconds == "inf" else span(seconds),
         "outputs": ", ".join(outputs),
         "other defaults": json.dumps(defaults) if defaults else "",
     }

@@ -1,8 +1,9 @@
-"""The commands `cancel`, `retry` and `retire`, which change existing batches."""
+"""The commands `cancel`, `hold`, `release`, `retry` and `retire`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 from scientist.batches import Batch
 from scientist.commands.context import Context, about
@@ -12,13 +13,23 @@ from scientist.words import count
 
 
 def describe(commands: Commands) -> None:
-    """Add `cancel`, `retry` and `retire` to the parser."""
+    """Add the commands of this module to the parser."""
     cancel = commands.add("cancel", cancel_things, help="cancel batches or workunits")
     text = "a name, or the id of a batch"
     cancel.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help=text)
     cancel.add_argument("--reason", metavar="R", default="", help="reason to store")
     cancel.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     cancel.set_defaults(extra_names_target="which")
+    hold = commands.add("hold", hold_things, help="hold workunits back until they are released")
+    text = "a workunit's name, or the id or name of a batch"
+    hold.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help=text)
+    text = "negative number to store with the workunits, with a meaning of your own (-4)"
+    hold.add_argument("--code", metavar="N", type=int, help=text)
+    hold.set_defaults(extra_names_target="which")
+    release = commands.add("release", release_things, help="release held workunits")
+    text = "a workunit's name, or the id or name of a batch"
+    release.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help=text)
+    release.set_defaults(extra_names_target="which")
     retry = commands.add("retry", retry_batch, help="submit failed workunits again")
     retry.add_argument("batch", metavar="BATCH", help="id or name of the batch")
     text = "names of failed workunits of the batch, instead of --failed"
@@ -50,6 +61,39 @@ def cancel_things(context: Context) -> None:
     context.answer(answers, f"cancelled {' and '.join(parts)}")
 
 
+def hold_things(context: Context) -> None:
+    """Hold batches and workunits, and print the numbers of workunits."""
+    code = context.options.code
+    batches, names = _split(context, context.options.which)
+    answers = [{**about(batch), **batch.hold(code)} for batch in batches]
+    if names:
+        answers.append({"workunits": names, **context.project.hold(names, code)})
+    context.answer(answers, _counts(answers, "held"))
+
+
+def release_things(context: Context) -> None:
+    """Release batches and workunits, and print the numbers of workunits."""
+    batches, names = _split(context, context.options.which)
+    answers = [{**about(batch), **batch.release()} for batch in batches]
+    if names:
+        answers.append({"workunits": names, **context.project.release(names)})
+    context.answer(answers, _counts(answers, "released"))
+
+
+def _counts(answers: list[dict[str, Any]], did: str) -> str:
+    """Return a line with the numbers of workunits by outcome."""
+    words = {
+        did: did,
+        "already": f"already {did}" if did == "held" else "not held",
+        "finished": "finished",
+        "impossible": "unchanged: they wait for other workunits, or staff hold them",
+    }
+    totals = {name: sum(answer[name] for answer in answers) for name in words}
+    parts = [f"{count(totals[did], 'workunit')} {did}"]
+    parts += [f"{count(totals[name])} {words[name]}" for name in list(words)[1:] if totals[name]]
+    return " · ".join(parts)
+
+
 def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]]:
     """Divide the targets into batches and names of workunits.
 
@@ -61,7 +105,7 @@ def _split(context: Context, targets: list[str]) -> tuple[list[Batch], list[str]
             batches.append(context.batch(which))
         except NotFoundError:
             if next(context.project.workunits(name=which), None) is None:
-                detail = f"You have no batch and no workunit {which!r}. Nothing was cancelled."
+                detail = f"You have no batch and no workunit {which!r}. Nothing was changed."
                 hint = "scientist list shows your batches."
                 raise NotFoundError(404, {"detail": detail, "hint": hint}) from None
             names.append(which)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from scientist.commands.context import Context
+from scientist.commands.context import Context, about
 from scientist.commands.options import Commands, positive
 from scientist.commands.watching import now
 from scientist.display import (
@@ -22,6 +24,7 @@ from scientist.display import (
     styled_status,
 )
 from scientist.errors import NotFoundError, UsageError
+from scientist.graphs import draw
 from scientist.models import BatchInfo, ResultInfo, Troubles, WorkunitInfo, read
 from scientist.words import count, local, nbytes, span
 
@@ -56,6 +59,8 @@ def describe(commands: Commands) -> None:
         help="a name or an id: a number alone is the id of a batch, a name is searched among "
         "batches, then workunits, then results",
     )
+    text = "draw the workunits of a batch and their dependencies, as SVG (- writes to stdout)"
+    show.add_argument("--graph", metavar="FILE", help=text)
 
 
 def list_things(context: Context) -> None:
@@ -116,7 +121,7 @@ def _list_results(context: Context, limit: int | None) -> int:
     options = context.options
     params: dict[str, Any] = {}
     if options.workunit:
-        params["workunit"] = _find_workunit(context, options.workunit)["id"]
+        params["workunit"] = find_workunit(context, options.workunit)["id"]
     elif options.batch:
         params["batch"] = context.batch(options.batch).id
     pages = context.project.transport.pages("results", params)
@@ -146,6 +151,9 @@ def _lower(state: str | None) -> str:
 
 def show_thing(context: Context) -> None:
     words = context.options.which
+    if context.options.graph is not None:
+        _draw_batch(context, words, context.options.graph)
+        return
     kind = words[0] if len(words) > 1 else None
     functions = {"batch": _show_batch, "workunit": _show_workunit, "result": _show_result}
     if kind not in {None, *functions} or len(words) > 2:  # noqa: PLR2004  a kind and a name
@@ -170,6 +178,26 @@ def show_thing(context: Context) -> None:
         hint = f"try scientist show workunit {which}, or show result {which}; "
     hint += "scientist list shows your batches."
     raise NotFoundError(404, {"detail": detail, "hint": hint, "code": "not_found"})
+
+
+def _draw_batch(context: Context, words: list[str], path: str) -> None:
+    """Write the graph of a batch as SVG to a file, or to stdout if the path is ``-``."""
+    if words[:-1] not in ([], ["batch"]):
+        hint = "write scientist show BATCH --graph FILE."
+        raise UsageError(f"{' '.join(words)!r} is not a batch.", hint)
+    batch = context.batch(words[-1])
+    nodes = context.project.graph(batch)
+    text = draw(nodes, f"batch {batch.name}: {count(len(nodes), 'workunit')}")
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        hint = "name a file in a folder that exists."
+        raise UsageError(f"{path} cannot be written: {error.strerror}.", hint) from None
+    facts = {"batch": about(batch), "workunits": len(nodes), "file": path}
+    context.answer(facts, Text(f"drew {count(len(nodes), 'workunit')} in {path}"))
 
 
 def _warn_of_workunit(context: Context, name: str) -> None:
@@ -203,7 +231,7 @@ def _notes(info: BatchInfo | WorkunitInfo) -> str:
     return ", ".join(f"{name}={value}" for name, value in info.meta.items())
 
 
-def _find_workunit(context: Context, which: str) -> dict[str, Any]:
+def find_workunit(context: Context, which: str) -> dict[str, Any]:
     """Return the JSON object of the workunit with this name, or else with this id.
 
     Raises NotFoundError.
@@ -220,7 +248,7 @@ def _find_workunit(context: Context, which: str) -> dict[str, Any]:
 
 
 def _show_workunit(context: Context, which: str) -> None:
-    row = _find_workunit(context, which)
+    row = find_workunit(context, which)
     timeline = context.project.transport.get(f"workunits/{row['id']}/timeline")
     workunit = read(WorkunitInfo, row)
     errors = ", ".join(workunit.errors)
@@ -276,7 +304,7 @@ def _show_result(context: Context, which: str) -> None:
     if which.isdecimal():
         row = transport.get(f"results/{which}")
     else:
-        workunit = _find_workunit(context, which.rpartition("_")[0] or which)
+        workunit = find_workunit(context, which.rpartition("_")[0] or which)
         ids = [result["id"] for result in workunit["results"] if result["name"] == which]
         if not ids:
             raise NotFoundError(404, {"detail": f"You have no result {which!r}."})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from scientist.commands.context import Context
@@ -15,7 +16,9 @@ from scientist.words import duration, size
 Run = Callable[[Context], int | None]
 
 #: Options of workunits, which are also arguments of `Project.batch` and keys of `fields_of`.
-_WORKUNIT_FIELDS = ("quorum", "max_errors", "deadline", "takes", "fpops", "memory", "disk")
+_WORKUNIT_FIELDS = (
+    *("quorum", "max_errors", "deadline", "takes", "fpops", "memory", "disk", "cpus", "gpus"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,16 @@ def add_quorum_options(group: argparse._ArgumentGroup) -> None:
     text = "maximum number of failed results; with more, the workunit fails (default 3)"
     group.add_argument("--max-errors", type=non_negative, metavar="N", help=text)
     text = "time that a computer has for a result, such as 12h or 3d"
-    group.add_argument("--deadline", type=duration, metavar="T", help=text)
+    text += ", or inf in a trusted queue"
+    group.add_argument("--deadline", type=_deadline, metavar="T", help=text)
+
+
+def _deadline(text: str) -> timedelta | str:
+    return text if text == "inf" else duration(text)
 
 
 def add_resource_options(group: argparse._ArgumentGroup) -> None:
-    """Add the options for the run time, memory and disk space of a workunit."""
+    """Add the options for the run time and the resources of a workunit."""
     text = "run time on a typical computer, such as 10min"
     group.add_argument("--takes", type=duration, metavar="T", help=text)
     text = "run time as a number of floating-point operations"
@@ -61,6 +69,10 @@ def add_resource_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--memory", type=size, metavar="SIZE", help=text)
     text = "maximum disk space of the program, such as 10GB"
     group.add_argument("--disk", type=size, metavar="SIZE", help=text)
+    text = "CPUs that the program uses (default: those of the app version)"
+    group.add_argument("--cpus", type=float, metavar="N", help=text)
+    text = "GPUs that the program uses (default: those of the app version)"
+    group.add_argument("--gpus", type=float, metavar="N", help=text)
 
 
 def workunit_fields(options: argparse.Namespace) -> dict[str, Any]:

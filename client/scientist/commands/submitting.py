@@ -6,6 +6,7 @@ import argparse
 import json
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from rich.text import Text
@@ -23,6 +24,7 @@ from scientist.commands.watching import watch
 from scientist.display import TransferBars
 from scientist.drafts import DraftBatch
 from scientist.errors import Interrupted, Unreachable, UsageError
+from scientist.graphs import read_graph
 from scientist.inputs import fields_of
 from scientist.models import SubmissionSummary
 from scientist.submission import CHUNK_BYTES, batch_name, submission_key
@@ -34,6 +36,7 @@ what is submitted:
   scientist submit fold a.pdb b.pdb                a workunit per file
   scientist submit fold --from-file list.txt       a workunit per listed path
   scientist submit fold --ndjson workunits.ndjson  a workunit per line of JSON
+  scientist submit fold --dag graph.json           workunits of a graph
   scientist submit walk --count 100000 --command-line '--seed {index}'
   scientist submit walk --param seed=1..1000 --param t=0.5,1.0 \\
                         --command-line '{seed} {t}'
@@ -72,6 +75,8 @@ def _describe_sources(group: argparse._ArgumentGroup) -> None:
     )
     add("--param", type=parameter, metavar="NAME=VALUES", help=text, action="append", default=[])
     add("--ndjson", metavar="FILE", help="a JSON object per workunit and line; - reads stdin")
+    text = 'a graph of workunits, as JSON: {"workunits": [{"name": "b", "after": ["a"]}, ...]}'
+    add("--dag", metavar="FILE", type=Path, help=text)
 
 
 def _describe_workunits(group: argparse._ArgumentGroup) -> None:
@@ -85,6 +90,7 @@ def _describe_workunits(group: argparse._ArgumentGroup) -> None:
     add("--output", metavar="NAME[:SIZE]", help=text, action="append")
     add_quorum_options(group)
     add("--priority", type=int, metavar="N", help="higher priorities are sent first")
+    add("--queue", metavar="NAME", help="queue that sends the work (see scientist queue list)")
     add_resource_options(group)
     text = "any other field of the API's workunits"
     add("--field", type=_field, metavar="NAME=JSON", help=text, action="append", default=[])
@@ -99,6 +105,8 @@ def _describe_batch(group: argparse._ArgumentGroup) -> None:
     add("--end-by", type=moment, metavar="TIME", help="abort the batch at this time (UTC)")
     text = "send the last results of the batch to fast hosts"
     add("--accelerate-tail", action="store_true", help=text)
+    text = "send the workunits in task lists of at most N, each to one host"
+    add("--bundle-size", type=positive, metavar="N", help=text)
     text = "your metadata; V is JSON or text"
     add("--meta", type=_meta, metavar="K=V", help=text, action="append", default=[])
     text = "idempotency key: a repeated command with the same key creates its workunits once"
@@ -172,7 +180,8 @@ def submit_work(context: Context) -> int:
     """Submit a batch, watch the batch if --watch is set, and return the exit code."""
     options = context.options
     with ExitStack() as stack:
-        works, total = works_of(options, stack)
+        graph = _graph_of(options)
+        works, total = (iter(()), len(graph)) if graph else works_of(options, stack)
         batch_options = _batch_options(options)
         key = options.key or submission_key()
         draft: DraftBatch | None = None
@@ -187,6 +196,7 @@ def submit_work(context: Context) -> int:
                     on_progress=sending.update,
                     **batch_options,
                 ) as draft:
+                    draft.submit_graph(graph)
                     for work in works:
                         draft.add(work)
             except Unreachable as error:
@@ -206,11 +216,22 @@ def submit_work(context: Context) -> int:
     return watch(context, draft.batch) if options.watch else OK
 
 
+def _graph_of(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return the workunits of ``--dag``, or an empty list without this option."""
+    if options.dag is None:
+        return []
+    if options.files or options.from_file or options.ndjson or options.param or options.count:
+        hint = "list all workunits in the file."
+        raise UsageError("--dag cannot be combined with files, parameters or --ndjson.", hint)
+    return read_graph(options.dag)
+
+
 def _batch_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options as keyword arguments of `Project.batch`."""
     arguments = {
         **workunit_fields(options),
         "priority": options.priority,
+        "queue": options.queue,
         "input_files": [shared_of(text) for text in options.input],
         "meta": dict(options.meta),
         "after": options.after,
@@ -218,6 +239,7 @@ def _batch_options(options: argparse.Namespace) -> dict[str, Any]:
         "expire_at": options.end_by,
         "expires": options.expires,
         "accelerate_tail": options.accelerate_tail or None,
+        "bundle_size": options.bundle_size,
     }
     return arguments | fields_of(dict(options.field))
 

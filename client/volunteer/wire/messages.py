@@ -71,12 +71,18 @@ def version_key(app_name: str, platform: str, version_num: int, plan_class: str)
     return f"{app_name} {platform} {version_num} {plan_class}"
 
 
+#: Seconds between SIGTERM and SIGKILL for a program that is stopped: the default and the maximum.
+TERMINATION_SECONDS = 10.0
+MAX_TERMINATION_SECONDS = 3600.0
+
+
 @dataclass(frozen=True, slots=True)
 class Workunit:
     """The input of a computation, with its estimated cost and its limits.
 
-    `rsc_fpops_est` and `rsc_fpops_bound` are numbers of floating-point operations. The other limits
-    are in bytes.
+    `rsc_fpops_est` and `rsc_fpops_bound` are numbers of floating-point operations.
+    `max_termination_time` is in seconds. The other limits are in bytes. `avg_ncpus` is the number
+    of processors that the workunit uses; 0 means the number of its app version.
     """
 
     name: str
@@ -85,13 +91,19 @@ class Workunit:
     rsc_fpops_bound: float = 2.4e15
     rsc_memory_bound: float = 1e8
     rsc_disk_bound: float = 1e9
+    max_termination_time: float = TERMINATION_SECONDS
+    avg_ncpus: float = 0.0
     command_line: str = ""
     file_refs: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A task of this client to compute a workunit. `report_deadline` is in unix seconds."""
+    """A task of this client to compute a workunit. `report_deadline` is in unix seconds.
+
+    `bundle` is the number of the task list that the project sent, or 0. The results of a list run
+    one after the other, in the order of `bundle_place`.
+    """
 
     name: str
     wu_name: str
@@ -100,6 +112,8 @@ class Result:
     plan_class: str = ""
     report_deadline: float = 0.0
     report_immediately: bool = False
+    bundle: int = 0
+    bundle_place: int = 0
     file_refs: tuple[FileRef, ...] = ()
 
 
@@ -173,7 +187,10 @@ class OutputReport:
 
 @dataclass(frozen=True, slots=True)
 class ResultReport:
-    """The report of a finished result. Times are in seconds, and sizes are in bytes."""
+    """The report of a finished result. Times are in seconds, and sizes are in bytes.
+
+    `terminated_status` is the exit status of an aborted program that ended after SIGTERM.
+    """
 
     name: str
     exit_status: int
@@ -181,6 +198,7 @@ class ResultReport:
     platform: str
     version_num: int
     plan_class: str = ""
+    terminated_status: int | None = None
     cpu_time: float = 0.0
     elapsed_time: float = 0.0
     peak_memory: int = 0
@@ -261,6 +279,8 @@ class SchedulerRequest:
     `estimated_delay` is the estimated time until a slot becomes free, in seconds. `share` is the
     part of this computer that the project gets, from 0 to 1. `preferences` are the preferences in
     force. `master_preferences` is the text of the received preferences, or empty if it is not sent.
+    `active_queues` are the only queues of which work is accepted, if there are any; of
+    `ignored_queues` no work is accepted.
     """
 
     authenticator: str
@@ -268,6 +288,8 @@ class SchedulerRequest:
     hostid: int = 0
     rpc_seqno: int = 0
     allow_multiple_clients: bool = False
+    active_queues: tuple[str, ...] = ()
+    ignored_queues: tuple[str, ...] = ()
     work_seconds: float = 0.0
     work_instances: float = 0.0
     estimated_delay: float = 0.0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 from volunteer.wire.messages import (
+    MAX_TERMINATION_SECONDS,
+    TERMINATION_SECONDS,
     Account,
     AppVersion,
     FileInfo,
@@ -49,7 +51,13 @@ def decode_reply(body: bytes, platform: str = "", fpops: float = 1e9) -> Reply:
             _app_version(element, platform, fpops) for element in root.every("app_version")
         ),
         workunits=tuple(
-            read_record(Workunit, element, file_refs=_file_refs(element))
+            read_record(
+                Workunit,
+                element,
+                max_termination_time=_termination_seconds(element),
+                avg_ncpus=max(element.number("avg_ncpus"), 0.0),
+                file_refs=_file_refs(element),
+            )
             for element in root.every("workunit")
         ),
         results=tuple(
@@ -84,6 +92,12 @@ def _trickle(text: str) -> TrickleMessage | None:
     if match is None:
         return None
     return TrickleMessage(unescape(match[1]).strip(), int(match[2]), match[3])
+
+
+def _termination_seconds(element: Element) -> float:
+    """Return the seconds between SIGTERM and SIGKILL of a cancelled program, at most an hour."""
+    seconds = element.number("max_termination_time", TERMINATION_SECONDS)
+    return min(max(seconds, 0.0), MAX_TERMINATION_SECONDS)
 
 
 def _names(root: Element, kind: str) -> tuple[str, ...]:

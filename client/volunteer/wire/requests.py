@@ -52,6 +52,8 @@ def encode_request(request: SchedulerRequest) -> bytes:
             block("app_versions", "".join(map(_app_version, request.app_versions))),
             block("other_results", "".join(map(_other_result, request.other_results))),
             leaf("client_brand", "Manyhands volunteer"),
+            *(leaf("active_queue", name) for name in request.active_queues),
+            *(leaf("ignored_queue", name) for name in request.ignored_queues),
         )
     )
     return encode("\n" + block("scheduler_request", content))
@@ -167,6 +169,7 @@ def _result(report: ResultReport) -> str:
         final_cpu_time=float(report.cpu_time),
         final_elapsed_time=float(report.elapsed_time),
         exit_status=report.exit_status,
+        terminated_status=report.terminated_status,
         state=report.state,
         platform=report.platform,
         version_num=report.version_num,

@@ -16,6 +16,7 @@ from daemons.clock import clock_of
 from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
 from daemons.science.kernel import die_with_parent
 from daemons.tally import WHOLE, BadShard, Shard
+from scheduler.health import daemon_passes
 from scheduler.management.base import PlainCommand, require
 
 
@@ -55,6 +56,12 @@ class DaemonCommand(PlainCommand):
             metavar="SECONDS",
             help=f"longest pause while no work is due (default {self.daemon.pause:g})",
         )
+        add(
+            "--sleep-interval",
+            type=seconds,
+            metavar="SECONDS",
+            help="work in rounds of this duration: after a shorter round, wait the remainder",
+        )
         text = "process only the I-th of N equal shares of the work"
         add("--shard", type=shard, default=WHOLE, metavar="I/N", help=text)
         add("--json", action="store_true", help="with --once: print JSON")
@@ -71,6 +78,8 @@ class DaemonCommand(PlainCommand):
             limit=options["limit"],
             pause=options["pause"],
             shard=options["shard"],
+            sleep_interval=options["sleep_interval"],
+            record=daemon_passes.add,
         )
         with stopping_on_signals(stop, self._write):
             if options["once"]:

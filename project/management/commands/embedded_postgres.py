@@ -1,4 +1,4 @@
-"""Starts, stops and inspects the embedded PostgreSQL; runs psql or pg_dump on it."""
+"""Starts, stops and inspects the embedded PostgreSQL; runs psql on it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from project.embedded_postgres import EmbeddedPostgres, binaries
 
 NOT_RUNNING = 3
-PROGRAMS = {
-    "psql": "run psql on the database",
-    "pg_dump": "write a backup of the database",
-    "pg_restore": "load a backup into the database",
-}
 
 
 class Command(BaseCommand):
-    """Implements `manage.py embedded_postgres start|stop|status|psql|pg_dump|pg_restore`."""
+    """Implements `manage.py embedded_postgres start|stop|status|psql`."""
 
-    help = "Start or stop the embedded PostgreSQL, show its state, or run psql or pg_dump on it."
+    help = "Start or stop the embedded PostgreSQL, show its state, or run psql on it."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -31,16 +26,13 @@ class Command(BaseCommand):
         actions.add_parser("start", help="start the server; commands that need it start it, too")
         actions.add_parser("stop", help="stop the server and end its connections")
         actions.add_parser("status", help="show its state; exit code 3 if it is not running")
-        for name, summary in PROGRAMS.items():
-            program = actions.add_parser(name, help=summary)
-            program.add_argument(
-                "--superuser",
-                action="store_true",
-                help="connect as the role postgres, which may change settings and roles",
-            )
-            program.add_argument(
-                "words", nargs="*", metavar="-- WORDS", help=f"options of {name}, after --"
-            )
+        psql = actions.add_parser("psql", help="run psql on the database")
+        psql.add_argument(
+            "--superuser",
+            action="store_true",
+            help="connect as the role postgres, which may change settings and roles",
+        )
+        psql.add_argument("words", nargs="*", metavar="-- WORDS", help="options of psql, after --")
 
     def handle(self, *, action: str, **options: Any) -> None:
         if not settings.DATABASES["default"].get("EMBEDDED"):
@@ -49,25 +41,23 @@ class Command(BaseCommand):
                 "Hint: unset DATABASE_URL to use the embedded PostgreSQL."
             )
         server = EmbeddedPostgres(settings.VAR_DIR)
-        if action in PROGRAMS:
-            run(server, action, options["words"], as_superuser=options["superuser"])
+        if action == "psql":
+            run_psql(server, options["words"], as_superuser=options["superuser"])
             return
         self.stdout.write({"start": start, "stop": stop, "status": status}[action](server))
 
 
-def run(server: EmbeddedPostgres, name: str, words: list[str], *, as_superuser: bool) -> None:
-    """Run a PostgreSQL program with the arguments `words`; start the server if necessary.
+def run_psql(server: EmbeddedPostgres, words: list[str], *, as_superuser: bool) -> None:
+    """Run psql with the arguments `words`; start the server if necessary.
 
-    If the program fails, raises SystemExit with its exit code.
+    If psql fails, raises SystemExit with its exit code.
     """
     server.ensure_running()
-    program = binaries() / name
-    executable = str(program) if program.exists() else shutil.which(name)
+    program = binaries() / "psql"
+    executable = str(program) if program.exists() else shutil.which("psql")
     if executable is None:
-        raise CommandError(f"There is no {name}.\nHint: apt install postgresql-client.")
+        raise CommandError("There is no psql.\nHint: apt install postgresql-client.")
     where = server.libpq_environment(as_superuser=as_superuser)
-    if name == "pg_restore":
-        words = ["--dbname", where["PGDATABASE"], *words]
     done = subprocess.run([executable, *words], env=os.environ | where, check=False)  # noqa: S603
     if done.returncode:
         raise SystemExit(done.returncode)

@@ -15,23 +15,29 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from ipaddress import ip_address
 from pathlib import Path
+from time import monotonic
 from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import DatabaseError, connections
+from django.utils import timezone
 
 from daemons.management.processes import LOOK_EVERY, Child, Children, wait_until
 from daemons.science import worker
 from project import folders, keys
 from project.embedded_postgres import EmbeddedPostgres
+from project.management.commands.runpool import server_command
 from project.ports import answers
+from project.upkeep import addresses
 from scheduler import signing
 from scheduler.health import installation
 from scheduler.management.base import shell_actor
 from scheduler.models import Account
 from scheduler.people import accounts, audit
+from scheduler.pool import host_tokens
 
 if TYPE_CHECKING:
     import subprocess
@@ -41,12 +47,14 @@ ADMIN = "admin@localhost"
 FIRST_PASSWORD_FILE = "first_admin_password"  # noqa: S105 - the name of a file
 #: More than `max_waiting_rpcs`: that many threads wait for the leader of their batch, and the other
 #: threads refuse further RPCs.
-THREADS_PER_WORKER = 64
+THREADS_PER_WORKER = 192
 #: Connections of one web process to the database; a batch of RPCs needs one.
 CONNECTIONS_PER_WORKER = 8
 #: HTTP/1 only: granian waits without limit for an idle client while it detects the HTTP version.
 HTTP = ["--http", "1", "--http1-header-read-timeout", "30000"]
 READY_WITHIN = 60.0
+#: The interval at which the database is asked whether a pool exists, until there is one.
+LOOK_FOR_POOL_SECONDS = 5.0
 #: With `--sample-work`, a client without work retries after this time, not after BOINC's back-off
 #: of five to ten minutes.
 TRIAL_CONTACT_SECONDS = 30
@@ -98,6 +106,8 @@ class Command(BaseCommand):
         check_free(options["address"], options["port"])
         check_keys()
         environment = environment_for(url, is_trial=options["sample_work"], variables=os.environ)
+        url = addresses.current(addresses.recorded(settings.VAR_DIR), url)
+        environment["MASTER_URL"] = url
         stop = threading.Event()
         before = {number: signal.signal(number, lambda *_: stop.set()) for number in _SIGNALS}
         children = Children()
@@ -187,6 +197,11 @@ def environment_for(url: str, *, is_trial: bool, variables: Mapping[str, str]) -
     is the environment of this process.
     """
     environment = {"MASTER_URL": url}
+    if not (variables.get("MASTER_URL", "").strip() or variables.get("POOL_WAIT_URL")):
+        # Without a proxy in front, hosts of the pool wait at the port of the long poll.
+        parts = urlsplit(url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        environment["POOL_WAIT_URL"] = f"http://{host}:{(parts.port or 80) + 1}/api/v1/pool/wait"
     if is_trial and not variables.get("NEXT_CONTACT"):
         environment["NEXT_CONTACT"] = str(TRIAL_CONTACT_SECONDS)
     return environment
@@ -239,10 +254,36 @@ def start_daemons(
     return children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
 
 
+def start_pool(
+    children: Children,
+    options: dict[str, Any],
+    environment: dict[str, str],
+    output: IO[bytes] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start the long poll of the trusted pool, on the port after the web server's.
+
+    Its output is written to `output`, or to the output of this process if `output` is None.
+    """
+    command = server_command(options["address"], options["port"] + 1)
+    return children.start("pool", command, environment={**HEAP, **environment}, output=output)
+
+
+def pool_exists() -> bool:
+    """Return whether a host is enrolled in the trusted pool; False if the database is away."""
+    try:
+        return host_tokens.pool_exists(now=timezone.now())
+    except DatabaseError:
+        return False
+    finally:
+        connections.close_all()
+
+
 def look_after(
     children: Children, options: dict[str, Any], environment: dict[str, str], stop: threading.Event
 ) -> None:
     """Restart the web server and the daemons when they end, until `stop` is set.
+
+    The long poll is started when the first host is enrolled in the trusted pool.
 
     The web server Granian ends if a worker dies twice within some seconds, because it assumes a
     restart loop.
@@ -252,9 +293,16 @@ def look_after(
         Child(name, partial(start_one, children, options, environment), children.started[name])
         for name, start_one in starts.items()
     ]
+    look_for_pool_at = monotonic()
+    has_pool = False
     while not stop.wait(LOOK_EVERY):
         for child in watched:
             children.restart(child, _say)
+        if not has_pool and monotonic() >= look_for_pool_at:
+            look_for_pool_at = monotonic() + LOOK_FOR_POOL_SECONDS
+            if has_pool := pool_exists():
+                start_one = partial(start_pool, children, options, environment)
+                watched.append(Child("pool", start_one, start_one()))
 
 
 def _say(text: str) -> None:

@@ -14,6 +14,8 @@ from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Meta, Name, Word
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
+from scheduler.api.search import fields
+from scheduler.api.search.filters import Search
 from scheduler.api.shown import BATCH_STATES, BatchShown, ProgressNow, TroublesShown
 from scheduler.api.viewer import changer_of, viewer_of
 from scheduler.health import standstill
@@ -21,8 +23,10 @@ from scheduler.models import App, Batch
 from scheduler.people import submitters
 from scheduler.work import batches, last_error, progress, retry, submitted
 from scheduler.work.control import WorkunitsNotFound
+from scheduler.work.rules.statuses import Status
 from scheduler.work.submission import new_batches
 from scheduler.work.submission.facts import NewBatch
+from scheduler.work.submission.rules import bundling
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -36,6 +40,7 @@ class BatchFilters(Filters):
     state = Word(words=BATCH_STATES)
     name = Name()
     meta = Meta()
+    filter = Search(fields=fields.BATCHES)
 
 
 class BatchFields(Strict):
@@ -56,6 +61,20 @@ class BatchWanted(BatchFields):
     expires_in_seconds = serializers.IntegerField(required=False, min_value=1, max_value=INT4)
     priority = serializers.IntegerField(
         required=False, allow_null=True, min_value=-INT4, max_value=INT4
+    )
+    bundle_size = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=bundling.MAX_MEMBERS,
+        help_text="Send the workunits in task lists of at most this many workunits.",
+    )
+    bundle_duration_seconds = serializers.FloatField(
+        required=False,
+        allow_null=True,
+        min_value=1,
+        max_value=INT4,
+        help_text="Send the workunits in task lists of at most this expected run time.",
     )
     keep_outputs = serializers.BooleanField(
         default=True, help_text="Keep the outputs until the batch is retired."
@@ -155,6 +174,9 @@ class Batches(Endpoint):
                 msg = "The request has both expire_at and expires_in_seconds. Hint: send only one."
                 raise Problem(422, "batch_refused", msg)
             data["expire_at"] = now + timedelta(seconds=seconds)
+        duration = data.pop("bundle_duration_seconds", None)
+        if duration is not None:
+            data["bundle_duration"] = timedelta(seconds=duration)
         batch = new_batches.make(NewBatch(**data), app=app, submitter=self.account, now=now)
         where = request.build_absolute_uri(f"/api/v1/batches/{batch.pk}")
         return self.reply(batch, headers={"Location": where}, **_figures([batch], now=now))
@@ -219,6 +241,38 @@ class BatchTroubles(Endpoint):
         batch = find(request, batch_id)
         troubles = last_error.troubles_of(batch)
         return self.reply(troubles, waits=standstill.waits_of(batch, now=self.now))
+
+
+class GraphNode(Shown):
+    """A workunit of a graph; `after` has the ids of the workunits for which it waits."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    status = serializers.ChoiceField(choices=[status.value for status in Status])
+    group = serializers.BooleanField(source="is_group")
+    after = serializers.ListField(child=serializers.IntegerField(), source="parent_ids")
+
+
+class GraphShown(Shown):
+    """The workunits of a batch and their dependencies."""
+
+    workunits = GraphNode(many=True)
+    left_out = serializers.IntegerField(
+        help_text=f"Number of further workunits; the first {submitted.MAX_GRAPH} are returned."
+    )
+
+
+class BatchGraph(Endpoint):
+    @operation(
+        "Read the graph of a batch",
+        name="read_batch_graph",
+        answer=GraphShown,
+        conditional=True,
+    )
+    def get(self, request: Request, batch_id: int) -> Response:
+        """Returns the workunits of the batch, each with the workunits for which it waits."""
+        batch = find(request, batch_id)
+        return self.reply(submitted.graph_of(batch.pk, now=self.now))
 
 
 class BatchAbort(Endpoint):

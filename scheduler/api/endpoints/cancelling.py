@@ -8,7 +8,7 @@ from django.http import Http404
 from rest_framework import serializers
 
 from scheduler.api.endpoints.batches import Cancelled, Reason, find_to_change
-from scheduler.api.http.body import INT8
+from scheduler.api.http.body import INT8, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _MAX_LISTED = 10_000
 
 
-class ToCancel(Reason):
-    """The workunits to cancel: either `ids` and `names`, or the id of a `batch`."""
+class Named(Strict):
+    """Workunits: either their `ids` and `names`, or the id of a `batch`."""
 
     ids = serializers.ListField(
         child=serializers.IntegerField(min_value=0, max_value=INT8),
@@ -45,6 +45,10 @@ class ToCancel(Reason):
             )
             raise Problem(422, "nothing_named", msg)
         return attrs
+
+
+class ToCancel(Named, Reason):
+    """The workunits to cancel: either `ids` and `names`, or the id of a `batch`."""
 
 
 class CancelWorkunits(Endpoint):

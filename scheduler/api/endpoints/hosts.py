@@ -1,4 +1,4 @@
-"""Endpoints that list and read hosts."""
+"""Endpoints that list, read and limit hosts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ from typing import TYPE_CHECKING
 
 from django.shortcuts import get_object_or_404
 from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
 
-from scheduler.api.http.body import Column, RowShown
+from scheduler.api.authentication import has_right
+from scheduler.api.http.body import INT4, Column, RowShown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Id, Name, TrueOrFalse
-from scheduler.api.http.openapi_operation import operation
+from scheduler.api.http.openapi_operation import Scope, operation
+from scheduler.api.search import fields
+from scheduler.api.search.filters import Search
 from scheduler.api.viewer import viewer_of
+from scheduler.hosts import denials
 from scheduler.models import Host
+from scheduler.rights import Right
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
@@ -51,6 +57,18 @@ class HostOut(RowShown):
         model = Host
 
 
+class ChangedHost(Strict):
+    """The field of a host that can be changed."""
+
+    max_in_progress = serializers.IntegerField(
+        min_value=0,
+        max_value=INT4,
+        allow_null=True,
+        help_text="The maximum number of results in progress on the host. If null, only other "
+        "limits apply; with 0, the host gets no new results.",
+    )
+
+
 class HostFilters(Filters):
     name = Name("domain_name", help_text="The host name that the client reported.")
     platform = Name("platform_name", help_text="The platform's BOINC name.")
@@ -62,6 +80,7 @@ class HostFilters(Filters):
         "denied",
         help_text="If true, only hosts that are denied; if false, only hosts that are not denied.",
     )
+    filter = Search(fields=fields.HOSTS)
 
 
 class Hosts(Endpoint):
@@ -77,10 +96,34 @@ class Hosts(Endpoint):
 
 
 class OneHost(Endpoint):
+    write_scope = Scope.ADMINISTER
+
+    def rows(self, host_id: int) -> QuerySet[Host]:
+        return Host.objects.filter(pk=host_id)
+
     @operation("Read a host", name="read_host", answer=HostOut, conditional=True)
     def get(self, request: Request, host_id: int) -> Response:
         """Returns the host, if it belongs to the account or the caller may view everything."""
         return self.reply(get_object_or_404(_seen_by(request), pk=host_id))
+
+    @operation("Limit a host", name="limit_host", answer=HostOut, body=ChangedHost, guarded=True)
+    def patch(self, request: Request, host_id: int) -> Response:
+        """Changes the host's maximum number of results in progress.
+
+        A lower maximum interrupts no result: the host gets no new ones until it holds fewer.
+        """
+        if not has_right(request, Right.ADMINISTER_HOSTS):
+            raise PermissionDenied(_NOT_ALLOWED)
+        limit = self.body()["max_in_progress"]
+        host = get_object_or_404(_seen_by(request), pk=host_id)
+        denials.limit(host.pk, limit, now=self.now)
+        host.refresh_from_db()
+        return self.reply(host)
+
+
+_NOT_ALLOWED = (
+    "The account may not limit hosts. Hint: ask the project's staff for the role operator."
+)
 
 
 def _seen_by(request: Request) -> QuerySet[Host]:

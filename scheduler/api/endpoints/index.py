@@ -1,4 +1,4 @@
-"""The index of the API, its schema and documentation pages, and the 404 response."""
+"""The index of the API, and the 404 response."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
 from django.http import Http404
-from drf_spectacular.utils import extend_schema
-from drf_spectacular.views import SpectacularRedocView, SpectacularSwaggerView
 from rest_framework import serializers
 
 from scheduler.api.http.body import Shown
@@ -30,7 +28,9 @@ _LINKS = (
     "apps",
     "platforms",
     "queues",
+    "balance",
     "batches",
+    "bundles",
     "workunits",
     "results",
     "hosts",
@@ -56,37 +56,12 @@ class Index(Endpoint):
         return self.reply({"name": settings.PROJECT.name, "version": version, "links": links})
 
 
-@extend_schema(exclude=True)
 class UnknownAddress(Endpoint):
     """Returns 404 for URLs that no other endpoint serves."""
 
+    schema = None  # not in the schema
     authentication_classes = ()
     permission_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         raise Http404
-
-
-class OwnAssetsOnly:
-    """A mixin that allows a page only inline scripts and files of the project's own server."""
-
-    policy = (
-        "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
-        " img-src 'self' data:; worker-src blob:"
-    )
-
-    def finalize_response(self, *args: Any, **kwargs: Any) -> Any:
-        """Add the header `Content-Security-Policy`."""
-        answer = super().finalize_response(*args, **kwargs)  # type: ignore[misc]  # the view's
-        answer["Content-Security-Policy"] = self.policy
-        return answer
-
-
-class Swagger(OwnAssetsOnly, SpectacularSwaggerView):
-    """The Swagger UI page, on which users can try every operation."""
-
-
-class Redoc(OwnAssetsOnly, SpectacularRedocView):
-    """The ReDoc page, which shows the schema as a reference."""
-
-    template_name = "scheduler/api/redoc.html"

@@ -1,77 +1,56 @@
-"""Endpoints for queues: sets of workunits with their own limit and order."""
+"""Endpoints for queues: sets of workunits with an order, limits and hosts."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from django.shortcuts import get_object_or_404
-from rest_framework import serializers
 from rest_framework.response import Response
 
-from scheduler.api.http.body import INT4, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Name
 from scheduler.api.http.openapi_operation import Scope, operation
-from scheduler.models import Queue
-from scheduler.queues import named_queues
+from scheduler.api.http.problems import Problem
+from scheduler.api.queue_bodies import (
+    BalanceOut,
+    ChangedBalance,
+    ChangedQueue,
+    NewQueue,
+    QueueListed,
+    QueueOut,
+)
+from scheduler.api.search import fields
+from scheduler.api.search.filters import Search
+from scheduler.api.viewer import viewer_of
+from scheduler.models import Queue, QueueBalance
+from scheduler.queues import balance, named_queues
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from django.db.models import QuerySet
     from rest_framework.request import Request
 
-_ORDERS = ("priority", "fifo", "lifo")
-
-
-class QueueOut(serializers.Serializer[Queue]):
-    """A queue."""
-
-    id = serializers.IntegerField()
-    name = serializers.CharField()
-    app = serializers.CharField(source="app.name", default=None, allow_null=True)
-    max_in_progress = serializers.IntegerField(allow_null=True)
-    order = serializers.ChoiceField(_ORDERS)
-    created_at = serializers.DateTimeField()
-
-
-class ChangedQueue(Strict):
-    """The fields of a queue that can be changed."""
-
-    app = serializers.CharField(
-        required=False,
-        allow_null=True,
-        max_length=60,
-        help_text="The only app whose work the queue accepts.",
-    )
-    max_in_progress = serializers.IntegerField(
-        required=False,
-        allow_null=True,
-        min_value=0,
-        max_value=INT4,
-        help_text="If null, there is no limit.",
-    )
-    order = serializers.ChoiceField(_ORDERS, required=False)
-
-
-class NewQueue(ChangedQueue):
-    """The fields of a new queue."""
-
-    name = serializers.RegexField(
-        r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", max_length=100, help_text="Letters, digits, - . and _."
-    )
-
 
 class QueueFilters(Filters):
+    name = Name("name", help_text="The queue with this name.")
     app = Name("app__name", help_text="Only queues of this app.")
+    filter = Search(fields=fields.QUEUES)
 
 
 class Queues(Endpoint):
     write_scope = Scope.ADMINISTER
     filterset_class = QueueFilters
 
-    @operation("List queues", name="list_queues", answer=QueueOut, listed=True)
+    @operation("List queues", name="list_queues", answer=QueueListed, listed=True)
     def get(self, request: Request) -> Response:
-        """Returns all queues, newest first."""
-        return self.page(Queue.objects.select_related("app"))
+        """Returns all queues with the numbers of their results, newest first."""
+        shows_lists = _shows_lists(request)
+
+        def context_of(queues: Iterable[Queue]) -> dict[str, Any]:
+            return {"shows_lists": shows_lists, "counts": named_queues.counts(list(queues))}
+
+        rows = Queue.objects.select_related("app").prefetch_related("schedules")
+        return self.page(rows, context_of)
 
     @operation(
         "Create a queue",
@@ -85,7 +64,8 @@ class Queues(Endpoint):
     def post(self, request: Request) -> Response:
         """Creates a queue; if the name is taken, the response is 409."""
         queue = named_queues.create(**self.body(), now=self.now)
-        return self.reply(queue, headers={"Location": f"/api/v1/queues/{queue.name}"})
+        location = {"Location": f"/api/v1/queues/{queue.name}"}
+        return self.reply(queue, headers=location, shows_lists=_shows_lists(request))
 
 
 class OneQueue(Endpoint):
@@ -94,25 +74,73 @@ class OneQueue(Endpoint):
     @operation("Read a queue", name="read_queue", answer=QueueOut, conditional=True)
     def get(self, request: Request, name: str) -> Response:
         """Returns the queue with this name."""
-        return self.reply(_find(name))
+        return self.reply(_find(name), shows_lists=_shows_lists(request))
 
     def rows(self, name: str) -> QuerySet[Queue]:
         return Queue.objects.filter(name=name)
 
     @operation(
-        "Change a queue", name="change_queue", answer=QueueOut, body=ChangedQueue, guarded=True
+        "Change a queue",
+        name="change_queue",
+        answer=QueueOut,
+        body=ChangedQueue,
+        guarded=True,
+        problems=(409,),
     )
     def patch(self, request: Request, name: str) -> Response:
-        """Changes the given fields; omitted fields keep their values."""
-        data = self.body()
-        return self.reply(named_queues.change(_find(name), **data))
+        """Changes the given fields; omitted fields keep their values.
+
+        A lower limit interrupts no result: the queue sends nothing until fewer results are in
+        progress. An app is refused with 409 while the queue has unsent work of other apps.
+        """
+        queue = named_queues.change(_find(name), **self.body(), now=self.now)
+        return self.reply(queue, shows_lists=_shows_lists(request))
 
     @operation("Delete a queue", name="drop_queue", answer=None, status=204, problems=(409,))
     def delete(self, request: Request, name: str) -> Response:
         """Deletes a queue without workunits; for other queues, the response is 409."""
-        named_queues.drop(_find(name))
+        named_queues.drop(_find(name), now=self.now)
         return Response(status=204)
 
 
+class Balance(Endpoint):
+    write_scope = Scope.ADMINISTER
+
+    def rows(self) -> QuerySet[QueueBalance]:
+        return QueueBalance.objects.filter(pk=1)
+
+    @operation(
+        "Read the balance of queues", name="read_balance", answer=BalanceOut, conditional=True
+    )
+    def get(self, request: Request) -> Response:
+        """Returns the queues that share a maximum number of results in progress."""
+        return self.reply(balance.settings())
+
+    @operation(
+        "Change the balance of queues",
+        name="change_balance",
+        answer=BalanceOut,
+        body=ChangedBalance,
+        guarded=True,
+        problems=(422,),
+    )
+    def patch(self, request: Request) -> Response:
+        """Changes the given fields, and sets the limits of the queues at once.
+
+        Afterwards the housekeeper sets these limits every 15 seconds. A queue that leaves the
+        balance keeps its last limit.
+        """
+        balance.change(**self.body(), now=self.now)
+        return self.reply(balance.settings())
+
+
 def _find(name: str) -> Queue:
-    return get_object_or_404(Queue.objects.select_related("app"), name=name)
+    if queue := Queue.objects.select_related("app").filter(name=name).first():
+        return queue
+    hint = "check the spelling; `scientist queue list` lists the queues."
+    raise Problem(404, "not_found", f"There is no queue {name[:100]!r}.", hint=hint)
+
+
+def _shows_lists(request: Request) -> bool:
+    """Whether the caller may see the ids of all hosts and accounts."""
+    return viewer_of(request) is None

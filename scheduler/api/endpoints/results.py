@@ -9,6 +9,8 @@ from django.shortcuts import get_object_or_404
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.filters import Filters, Id, Word
 from scheduler.api.http.openapi_operation import operation
+from scheduler.api.search import fields
+from scheduler.api.search.filters import Search
 from scheduler.api.shown import RESULT_STATES, ResultShown, ResultWithStderr
 from scheduler.api.viewer import OwnPages, viewer_of
 from scheduler.work import submitted
@@ -32,6 +34,7 @@ class ResultFilters(Filters):
     batch = Id(field_name="workunit__batch_id")
     workunit = Id(field_name="workunit_id")
     state = ByState(words=list(RESULT_STATES))
+    filter = Search(fields=fields.RESULTS)
 
 
 class Results(OwnPages):
@@ -48,7 +51,7 @@ class Results(OwnPages):
         These are the results of the caller's batches, or all results for callers who may view
         everything.
         """
-        return self.page(submitted.results(None).defer("stderr"))
+        return self.page(submitted.results(None).defer("stderr", "stdout"))
 
 
 class OneResult(Endpoint):

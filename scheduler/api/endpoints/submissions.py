@@ -127,7 +127,7 @@ class Submissions(Endpoint):
         else:
             head, lines = _from_document(body)
         key = request.headers.get(idempotent.HEADER)
-        try:
+        with submission_problems(is_stream=_is_stream(request)):
             return bulk.submit_lines(
                 bulk.read_head(head, now=now),
                 lines,
@@ -135,18 +135,23 @@ class Submissions(Endpoint):
                 key=None if key is None else bulk.Key(key, lambda: _hash(request, body)),
                 now=now,
             )
-        except bulk.BadLines as refusal:
-            errors = [_error_of(fault, is_stream=_is_stream(request)) for fault in refusal.faults]
-            raise Problem(422, "bad_workunits", str(refusal), errors=errors) from refusal
-        except bulk.BadHead as refusal:
-            errors = [
-                {"pointer": refusal.pointer, "detail": refusal.sentence, "hint": refusal.hint}
-            ]
-            raise Problem(422, "invalid", str(refusal), errors=errors) from refusal
-        except DuplicateNames as refusal:
-            names = refusal.names[: bulk.MAX_SHOWN_FAULTS]
-            errors = [{"detail": f"The name {name!r} is taken."} for name in names]
-            raise Problem(409, "names_taken", str(refusal), errors=errors) from refusal
+
+
+@contextmanager
+def submission_problems(*, is_stream: bool) -> Iterator[None]:
+    """Raise refusals of `bulk` as a `Problem` with the position of each fault."""
+    try:
+        yield
+    except bulk.BadLines as refusal:
+        errors = [_error_of(fault, is_stream=is_stream) for fault in refusal.faults]
+        raise Problem(422, "bad_workunits", str(refusal), errors=errors) from refusal
+    except bulk.BadHead as refusal:
+        errors = [{"pointer": refusal.pointer, "detail": refusal.sentence, "hint": refusal.hint}]
+        raise Problem(422, "invalid", str(refusal), errors=errors) from refusal
+    except DuplicateNames as refusal:
+        names = refusal.names[: bulk.MAX_SHOWN_FAULTS]
+        errors = [{"detail": f"The name {name!r} is taken."} for name in names]
+        raise Problem(409, "names_taken", str(refusal), errors=errors) from refusal
 
 
 def _is_stream(request: Request) -> bool:

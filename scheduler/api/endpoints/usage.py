@@ -1,17 +1,23 @@
-"""Endpoint that returns the resource usage of batches."""
+"""Endpoints for the usage of batches, and for statistics of batches and apps."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 
+from scheduler.api.endpoints.batches import find
+from scheduler.api.history_shown import ResultStatisticsShown
 from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import operation
 from scheduler.api.http.problems import Problem
 from scheduler.api.viewer import viewer_of
+from scheduler.health import counts
+from scheduler.models import App
+from scheduler.work import attempt_history
 from scheduler.work.usage import WAYS, usage_of
 
 if TYPE_CHECKING:
@@ -84,3 +90,58 @@ class Usage(Endpoint):
             raise Problem(422, "no_days", msg)
         used = usage_of(viewer_of(request), since=since, until=until, by=query["by"])
         return self.reply({"since": since, "until": until, "by": query["by"], "usage": used})
+
+
+class BatchStatistics(Endpoint):
+    @operation(
+        "Read the statistics of a batch",
+        name="read_batch_statistics",
+        answer=ResultStatisticsShown,
+    )
+    def get(self, request: Request, batch_id: int) -> Response:
+        """Returns figures of the results of the batch, without purged results.
+
+        The `cost` of the batch and `/usage` include purged results.
+        """
+        return self.reply(attempt_history.statistics_of(find(request, batch_id).pk, of="batch_id"))
+
+
+class AppStatisticsShown(Shown):
+    """Numbers of an app's workunits by station; done and failed include purged workunits."""
+
+    name = serializers.CharField()
+    read_at = serializers.DateTimeField(help_text="The time of the count, at most a minute ago.")
+    total_credit = serializers.FloatField()
+    in_progress = serializers.IntegerField()
+    waiting_for_validation = serializers.IntegerField()
+    waiting_for_assimilation = serializers.IntegerField()
+    waiting_for_deletion = serializers.IntegerField()
+    done = serializers.IntegerField()
+    failed = serializers.IntegerField()
+
+
+class AppStatistics(Endpoint):
+    @operation(
+        "Read the statistics of an app", name="read_app_statistics", answer=AppStatisticsShown
+    )
+    def get(self, request: Request, name: str) -> Response:
+        """Returns the numbers of the app's workunits and its credit."""
+        app = get_object_or_404(App.objects.only("name", "total_credit"), name=name)
+        counted = counts.current(now=self.now)
+        # An app that was created after the last count has no figures yet.
+        figures = counted.apps.get(name) or counts.AppCounts(0, 0, 0, 0, 0, 0, 0)
+        fields = {field: getattr(figures, field) for field in _APP_COUNTS}
+        return self.reply(
+            {
+                "name": name,
+                "read_at": counted.read_at,
+                "total_credit": float(app.total_credit),
+                **fields,
+            }
+        )
+
+
+_APP_COUNTS = (
+    *("in_progress", "waiting_for_validation", "waiting_for_assimilation"),
+    *("waiting_for_deletion", "done", "failed"),
+)

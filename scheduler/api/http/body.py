@@ -30,6 +30,18 @@ _TYPES: tuple[tuple[type[serializers.Field[Any, Any, Any, Any]], tuple[type, ...
 )
 
 
+class NameField(serializers.RegexField):
+    """A name that becomes a part of URLs and of file names."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        fault = (
+            "This is not a name. Hint: use letters, digits, - . and _, and begin with a letter, a "
+            "digit or _."
+        )
+        kwargs["error_messages"] = {"invalid": fault}
+        super().__init__(r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$", **kwargs)
+
+
 class Strict(serializers.Serializer[Any]):
     """A serializer that refuses unknown fields and values of a wrong JSON type.
 
@@ -46,19 +58,24 @@ class Strict(serializers.Serializer[Any]):
             inner = getattr(field, "child", field)
             if isinstance(inner, serializers.CharField):
                 inner.trim_whitespace = False
+            if isinstance(inner, serializers.ChoiceField):
+                hint = f"Hint: give one of {', '.join(map(str, inner.choices))}."
+                inner.error_messages["invalid_choice"] = (
+                    f'"{{input}}" is not a valid choice. {hint}'
+                )
         return fields
 
     def to_internal_value(self, data: Any) -> Any:
         """Return the validated values; raise `ValidationError` for wrong names, types or values."""
         if isinstance(data, Mapping):
-            faults: dict[str, list[str]] = {
+            faults: dict[str, Any] = {
                 name: [unknown_name(name, self.fields, "field")]
                 for name in map(str, data)
                 if name not in self.fields
             }
             for name, value in data.items() if self.checks_types else ():
                 if name in self.fields and (fault := _type_fault(self.fields[name], value)):
-                    faults[name] = [fault]
+                    faults[name] = fault
             if faults:
                 raise serializers.ValidationError(faults)
         return super().to_internal_value(data)
@@ -139,19 +156,23 @@ def unknown_name(name: str, valid_names: Iterable[str], noun: str) -> str:
     return f"There is no {noun} {name[:80]!r}. Hint: {meant}"
 
 
-def _type_fault(field: serializers.Field[Any, Any, Any, Any], value: object) -> str:
+def _type_fault(
+    field: serializers.Field[Any, Any, Any, Any], value: object
+) -> list[str] | dict[int, Any]:
+    """Return the fault of a value of a wrong JSON type, under its index if it is in a list."""
     if value is None or isinstance(field, JsonObject):
         # The field's own validation accepts or refuses null.
-        return "" if value is None or isinstance(value, dict) else "This must be an object."
+        return [] if value is None or isinstance(value, dict) else ["This must be an object."]
     for kind, types, words in _TYPES:
         if isinstance(field, kind):
             fits = isinstance(value, types) and (bool in types or not isinstance(value, bool))
             if isinstance(field, serializers.IntegerField) and isinstance(value, float):
                 fits = value.is_integer()
             if not fits:
-                return f"This must be {words}."
+                return [f"This must be {words}."]
             break
     child = getattr(field, "child", None)
     if isinstance(value, list) and isinstance(child, serializers.Field):
-        return next((fault for item in value if (fault := _type_fault(child, item))), "")
-    return ""
+        faults = ((index, _type_fault(child, item)) for index, item in enumerate(value))
+        return next(({index: fault} for index, fault in faults if fault), {})
+    return []

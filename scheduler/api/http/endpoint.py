@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.utils import timezone
@@ -14,6 +15,7 @@ from scheduler.api.http.body import unknown_name
 from scheduler.api.http.matching import etag_of
 from scheduler.api.http.openapi_operation import operation, spec_of
 from scheduler.api.http.paging import ById
+from scheduler.api.http.time_limits import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,7 +120,9 @@ class Endpoint(GenericAPIView[Any]):
 
         `context_of` returns the serializer's context for the rows of the page.
         """
-        page_rows = self.paginate_queryset(self.filter_queryset(rows)) or []
+        filtered = self.filter_queryset(rows)
+        with time_limit() if "filter" in self.request.query_params else nullcontext():
+            page_rows = self.paginate_queryset(filtered) or []
         answer = self.spec.answer(page_rows, many=True, context=context_of(page_rows))
         return self.get_paginated_response(answer.data)
 

@@ -22,6 +22,22 @@ from scheduler.api.http.parsers import parse
 class Filters(django_filters.FilterSet):
     """The filters of one list; `Endpoint` refuses other query parameters."""
 
+    def filter_queryset(self, queryset: Any) -> Any:
+        """Return the rows that pass all filters.
+
+        Raises `ValidationError` for an empty value, unless it is a name: no type but a string has
+        empty values.
+        """
+        empty = [
+            name
+            for name, its_filter in self.filters.items()
+            if self.data.get(name) == "" and not isinstance(its_filter, Name)
+        ]
+        if empty:
+            fault = "This is empty. Hint: enter a value, or omit the parameter."
+            raise Invalid({name: [fault] for name in empty})
+        return super().filter_queryset(queryset)
+
 
 class _Number(forms.IntegerField):
     def to_python(self, value: Any) -> int | None:
@@ -60,7 +76,7 @@ class Word(django_filters.ChoiceFilter):
         super().__init__(*args, choices=[(word, word) for word in self.words], **kwargs)
 
     def filter(self, qs: Any, value: Any) -> Any:
-        """Return the rows with the column value of the word, or all rows if the word is empty."""
+        """Return the rows with the column value of the word, or all rows without a word."""
         return qs.filter(**{self.field_name: self.words[value]}) if value else qs
 
 

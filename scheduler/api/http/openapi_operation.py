@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
-from typing import Any, TypeVar
-
-from drf_spectacular.utils import OpenApiParameter, extend_schema
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from scheduler.api.http.idempotent import with_idempotency_key
 from scheduler.api.http.matching import with_if_match
+
+if TYPE_CHECKING:
+    from drf_spectacular.utils import OpenApiParameter
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 
@@ -31,6 +32,7 @@ class Access(StrEnum):
     PUBLIC = "public"  # all callers; a token is ignored
     OPTIONAL = "optional"  # all callers; a token, if sent, must be valid
     ANY = "any"  # callers with a valid token
+    POOL = "pool"  # hosts of the trusted pool, with a host token; others get 404
 
 
 @dataclass(frozen=True)
@@ -71,22 +73,19 @@ class operation:  # noqa: N801  a decorator
 
     def __call__(self, handler: Handler) -> Handler:
         """Return the handler with the declaration as an attribute, for `spec_of`."""
-        answers = self.answer
-        if not isinstance(answers, Mapping):
-            answers = {self.status: answers(many=True) if self.listed else answers}
         if self.idempotent:
             handler = with_idempotency_key(handler)
         if self.guarded:
             handler = with_if_match(handler)
         handler.operation_spec = self  # type: ignore[attr-defined]
-        decorated: Handler = extend_schema(
-            operation_id=self.name,
-            summary=self.summary,
-            parameters=list(self.parameters),
-            request=self.body,
-            responses=answers,
-        )(handler)
-        return decorated
+        return handler
+
+    @property
+    def answers(self) -> Mapping[int, Any]:
+        """The serializers of the responses by status; None stands for a response without a body."""
+        if isinstance(self.answer, Mapping):
+            return self.answer
+        return {self.status: self.answer(many=True) if self.listed else self.answer}
 
 
 def spec_of(view: object, method: str | None) -> operation | None:

@@ -17,19 +17,27 @@ from rest_framework.response import Response
 
 from scheduler.apps import app_versions, apps, deliveries
 from scheduler.files.download_files import FileInMotion
-from scheduler.people import api_tokens, idempotency
+from scheduler.people import api_tokens, idempotency, teams
+from scheduler.people.account_keys import BadName
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.quotas import QuotaExceeded
 from scheduler.people.submitters import NotAllowed
 from scheduler.people.throttle import TooManyAttempts
-from scheduler.queues import named_queues
+from scheduler.queues import balance, named_queues
 from scheduler.storage import StoreError, UnreadablePackage
 from scheduler.work.batches import BadChange, BatchNotReady
-from scheduler.work.control import WorkunitsNotFound
+from scheduler.work.control import BadHoldCode, WorkunitsNotFound
+from scheduler.work.dependencies import (
+    DependencyRefused,
+    TooManyDependencies,
+    UnknownWorkunits,
+)
 from scheduler.work.rules.since import BadCursor
 from scheduler.work.submission import bulk
 from scheduler.work.submission.new_batches import BatchRefused
+from scheduler.work.submission.rules.document_templates import BadDocuments
 from scheduler.work.submission.submission_checks import SubmissionRefused, UnknownApp
+from scheduler.work.task_lists import ListRefused
 
 log = logging.getLogger(__name__)
 
@@ -77,10 +85,19 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (idempotency.StillUnderWay, 409, "still_under_way"),
     (RequestDataTooBig, 413, "too_long"),
     (SuspiciousOperation, 400, "bad_request"),
+    # People
+    (teams.NotFounder, 403, "not_founder"),
+    (teams.NotMember, 404, "not_found"),
+    (teams.UnknownTeam, 404, "not_found"),
+    (teams.TeamRefused, 409, "team_refused"),
+    (BadName, 422, "bad_name"),
     # Batches and workunits
+    (ListRefused, 409, "list_refused"),
     (BatchNotReady, 409, "batch_not_ready"),
     (BadChange, 422, "bad_change"),
     (WorkunitsNotFound, 404, "not_found"),
+    (BadHoldCode, 422, "bad_hold_code"),
+    (BadDocuments, 422, "bad_documents"),
     (BadCursor, 422, "bad_cursor"),
     # Submissions
     (FileInMotion, 409, "file_in_motion"),
@@ -89,11 +106,21 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (bulk.CutShort, 400, "cut_short"),
     (bulk.TooManyWorkunits, 413, "too_many_workunits"),
     (bulk.NoWorkunits, 422, "no_workunits"),
+    (UnknownWorkunits, 422, "unknown_workunits"),
+    (TooManyDependencies, 413, "too_many_dependencies"),
+    (DependencyRefused, 409, "dependency_refused"),
     (SubmissionRefused, 422, "refused"),
     # Queues, apps and their versions
     (named_queues.QueueExists, 409, "queue_exists"),
     (named_queues.QueueInUse, 409, "queue_in_use"),
     (named_queues.UnknownQueueApp, 422, "unknown_app"),
+    (named_queues.QueueOfOtherApp, 409, "queue_of_other_app"),
+    (named_queues.QueueHasInfiniteDeadlines, 409, "queue_has_infinite_deadlines"),
+    (named_queues.UnknownListed, 422, "unknown_listed"),
+    (named_queues.BadSchedule, 422, "bad_schedule"),
+    (named_queues.QueueIsBalanced, 409, "queue_is_balanced"),
+    (balance.UnknownQueue, 422, "unknown_queue"),
+    (balance.RepeatedQueue, 422, "repeated_queue"),
     (apps.AppExists, 409, "app_exists"),
     (app_versions.UnknownApp, 422, "bad_app_name"),
     (app_versions.VersionExists, 409, "version_exists"),

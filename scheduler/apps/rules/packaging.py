@@ -13,11 +13,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-
-from lxml import etree
+from typing import TYPE_CHECKING
 
 from scheduler.apps.rules.xml_files import BadXmlFile, read_root
 from scheduler.files.rules.refused_names import clash, name_fault
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 VERSION_XML = "version.xml"
 SIGNATURE_SUFFIX = ".sig"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Final
-
-from lxml import etree
+from typing import TYPE_CHECKING, Any, Final
 
 from scheduler.apps.rules.xml_files import BadXmlFile, read_root
 from scheduler.dispatch.rules.plan_class_specs import PlanClass
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 #: Maps BOINC's names of keys and of GPU types to the names in this project.
 _KEYS: Final = {"cpu_feature": "cpu_features"}

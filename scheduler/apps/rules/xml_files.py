@@ -5,7 +5,10 @@ This module uses no database, files or clock.
 
 from __future__ import annotations
 
-from lxml import etree
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lxml import etree
 
 
 class BadXmlFile(ValueError):
@@ -17,6 +20,9 @@ def read_root(text: bytes, tag: str, *, title: str) -> etree._Element:
 
     `title` is the name of the file in error messages.  Raises `BadXmlFile`.
     """
+    # Every process loads this module, and only publishing reads such files: lxml needs 4 MB.
+    from lxml import etree  # noqa: PLC0415
+
     parser = etree.XMLParser(
         resolve_entities=False,
         no_network=True,

@@ -1,7 +1,14 @@
-"""Removes repeated slashes from the paths of requests.
+"""Judges addresses of requests: repeated slashes, and former addresses.
 
-BOINC's `submit_api.py` sends such paths: it appends `/job_file.php` to the project's URL, which
-ends in a slash.
+BOINC's `submit_api.py` sends paths with repeated slashes: it appends `/job_file.php` to the
+project's URL, which ends in a slash.
+
+A client identifies a project by the URL by which it was attached, and tells nobody this URL.  But
+it sends its requests to the scheduler that the page at this URL named, so the address of a request
+shows whether the client was attached by a former URL.  BOINC's client from version 8 on renames
+the project if a reply has another master URL, and loses all tasks (PROTOCOL trap 24).  Therefore
+such a client gets its former URL, and the current one only when it has nothing to lose.
+`ProjectConfig.attached_url` returns the URL for an address.
 
 This module uses no database, files or clock.
 """
@@ -9,7 +16,10 @@ This module uses no database, files or clock.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Final
+
+from scheduler.boinc.wire.messages import Message, SchedulerReply, SchedulerRequest
 
 _SLASHES: Final = re.compile(r"/{2,}")
 #: Paths that begin with these contain the names of files, and are not changed.
@@ -29,3 +39,36 @@ def collapse_slashes(path: str) -> str:
     if path.startswith("//"):
         path = f"/{path.lstrip('/')}"
     return path if path.startswith(_NAMES) else _SLASHES.sub("/", path)
+
+
+#: The first version of BOINC's client that changes to another master URL by itself.
+RENAMING_VERSION: Final = 80_000
+
+
+def has_tasks(request: SchedulerRequest) -> bool:
+    """Return whether the client has or reports tasks, or sends messages of tasks."""
+    listed = request.results or request.other_results or request.in_progress_results
+    return bool(listed or request.trickles)
+
+
+def reply_at(
+    former_url: str, reply: SchedulerReply, *, keeps_tasks: bool, client_version: int
+) -> SchedulerReply:
+    """Return the reply for a client that is attached by a former URL.
+
+    If the client keeps no tasks and gets none, the reply has the current URL, to which the client
+    can change without a loss.  Else it has the former URL, and a notice.  A refusal has the former
+    URL, too: it has no account.
+    """
+    if reply.userid and not (keeps_tasks or reply.results or reply.trickles):
+        return reply
+    text = (
+        f"This project has a new address: {reply.master_url}. Your computer keeps its tasks under "
+        "the old one. When it has none, "
+    )
+    if client_version >= RENAMING_VERSION:
+        text += "it changes to the new address by itself."
+    else:
+        text += "remove the project and add the new address."
+    notice = Message(text=text, priority="notice")
+    return replace(reply, master_url=former_url, messages=(*reply.messages, notice))

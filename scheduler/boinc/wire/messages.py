@@ -158,6 +158,8 @@ class ReportedResult:
     final_cpu_time: float = 0.0
     final_elapsed_time: float = 0.0
     exit_status: int = 0
+    terminated_status: int | None = None
+    """The exit status of an aborted program that ended after SIGTERM; an extension."""
     state: int = 0
     """PROTOCOL 0.3: 5 is FILES_UPLOADED."""
     platform: str = ""
@@ -296,6 +298,10 @@ class SchedulerRequest:
     client_opaque: str = ""
     client_brand: str = ""
     user_keywords: UserKeywords = UserKeywords()
+    active_queues: tuple[str, ...] = ()
+    """Names of the only queues of which the client accepts work; empty means all."""
+    ignored_queues: tuple[str, ...] = ()
+    """Names of queues of which the client accepts no work; no effect beside `active_queues`."""
 
     @property
     def client_version(self) -> int:
@@ -332,6 +338,14 @@ class GuiUrl:
     name: str
     description: str
     url: str
+
+
+@dataclass(frozen=True, slots=True)
+class RssFeed:
+    """A feed that the client fetches every `poll_interval` seconds and shows as notices."""
+
+    url: str
+    poll_interval: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,7 +429,11 @@ class ReplyAppVersion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyWorkunit:
-    """A workunit; it is sent once, even if the reply contains several of its results."""
+    """A workunit; it is sent once, even if the reply contains several of its results.
+
+    `avg_ncpus`, `flops`, `coprocs` and `cmdline` are set for a workunit that requests CPUs or GPUs.
+    Clients from 8.2 on use these values instead of the app version's.
+    """
 
     name: str
     app_name: str
@@ -424,6 +442,12 @@ class ReplyWorkunit:
     rsc_fpops_bound: float | None = None
     rsc_memory_bound: float | None = None
     rsc_disk_bound: float | None = None
+    max_termination_time: float | None = None
+    """Seconds between SIGTERM and SIGKILL; an extension, which BOINC's clients skip."""
+    avg_ncpus: float | None = None
+    flops: float | None = None
+    coprocs: tuple[CoprocUsage, ...] = ()
+    cmdline: str | None = None
     command_line: str | None = None
     file_refs: tuple[FileRef, ...] = ()
 
@@ -433,6 +457,7 @@ class ReplyResult:
     """A result to compute.
 
     `platform`, `version_num` and `plan_class` must name an app version (traps 12 and 13).
+    `bundle` and `bundle_place` are ours, for the members of task lists; BOINC's clients skip them.
     """
 
     name: str
@@ -442,6 +467,8 @@ class ReplyResult:
     version_num: int | None = None
     plan_class: str = ""
     report_immediately: bool = False
+    bundle: int = 0
+    bundle_place: int = 0
     file_refs: tuple[FileRef, ...] = ()
 
 
@@ -501,3 +528,5 @@ class SchedulerReply:
     send_time_stats_log: int | None = None
     send_job_log: int | None = None
     gui_urls: tuple[GuiUrl, ...] = ()
+    rss_feeds: tuple[RssFeed, ...] | None = None
+    """None leaves the client's feeds unchanged."""

@@ -117,7 +117,7 @@ def _ids(texts: Sequence[str | None]) -> tuple[int, ...]:
 
 
 def _is_on(settings: Mapping[str, Sequence[str | None]], name: str) -> bool:
-    """Whether an element is present and not 0; `<x/>` means `<x>1</x>` (BOINC's rule)."""
+    """Return True if an element is present and not 0; `<x/>` means `<x>1</x>` (BOINC's rule)."""
     first = settings[name][0] if settings[name] else "0"
     return first is None or xml.to_int(first) != 0
 

@@ -194,6 +194,10 @@ _WORKUNIT: Final = Shape(
         *rows(NAME, "name app_name"),
         Row("version_num", INT),
         *rows(REAL, "rsc_fpops_est rsc_fpops_bound rsc_memory_bound rsc_disk_bound"),
+        Row("max_termination_time", REAL),
+        *rows(REAL, "avg_ncpus flops"),
+        Row("coproc", shapes.nested(USAGE), field="coprocs", many=True),
+        Row("cmdline", TEXT),
         Row("command_line", _COMMAND_LINE),
         _FILE_REFS,
     ],
@@ -207,10 +211,12 @@ _RESULT: Final = Shape(
         Row("plan_class", TEXT),
         Row("report_deadline", REAL),
         Row("report_immediately", FLAG),
+        *rows(LONG, "bundle bundle_place"),
         _FILE_REFS,
     ],
 )
 _GUI_URL: Final = Shape(messages.GuiUrl, [Row("name", TEXT), *rows(TEXT, "description url")])
+_RSS_FEED: Final = Shape(messages.RssFeed, [Row("url", TEXT), Row("poll_interval", REAL)])
 _NAMED: Final = shapes.wrapped("name", NAME)
 _REPLY: Final = Shape(
     messages.SchedulerReply,
@@ -273,5 +279,6 @@ _REPLY: Final = Shape(
         Row("send_full_workload", FLAG),
         *rows(LONG, "send_time_stats_log send_job_log"),
         Row("gui_urls", shapes.listed("gui_url", shapes.nested(_GUI_URL))),
+        Row("rss_feeds", shapes.listed("rss_feed", shapes.nested(_RSS_FEED))),
     ],
 )

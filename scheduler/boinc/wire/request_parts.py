@@ -264,6 +264,7 @@ _RESULT: Final = Shape(
         Row("name", NAME),
         *rows(real(ranges.SECONDS), "final_cpu_time final_elapsed_time"),
         Row("exit_status", EXIT_STATUS, always=True),
+        Row("terminated_status", EXIT_STATUS),
         Row("state", whole(ranges.CLIENT_STATE), always=True),
         Row("platform", TEXT),
         Row("version_num", whole(ranges.COUNT)),

@@ -107,5 +107,8 @@ _REQUEST: Final = shapes.Shape(
         Row("client_opaque", parts.OPAQUE),
         Row("client_brand", TEXT),
         Row("user_keywords", shapes.nested(parts.KEYWORDS)),
+        # Not of BOINC: the queues of Manyhands' own client.
+        Row("active_queue", NAME, field="active_queues", many=True),
+        Row("ignored_queue", NAME, field="ignored_queues", many=True),
     ],
 )

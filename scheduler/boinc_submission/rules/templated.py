@@ -15,7 +15,7 @@ from typing import Any
 
 from scheduler.boinc_submission.facts import InputTemplate, OutputTemplate, TemplateInput
 from scheduler.work.submission.facts import NewFile, NewOutput, NewWorkunit
-from scheduler.work.submission.rules.work_from_dicts import new_workunit
+from scheduler.work.submission.rules.work_from_dicts import new_workunit, with_field_names
 
 #: The defaults of BOINC's own tools (PROTOCOL 7.1).
 BOINC_DEFAULTS: Mapping[str, float] = {
@@ -92,6 +92,7 @@ class WorkunitDescription:
     files: tuple[SubmittedFile, ...] = ()
     numbers: Mapping[str, float] = field(default_factory=dict)
     priority: int | None = None
+    queue: str | None = None
     app_version_num: int = 0
     target_host: int | None = None
     target_account: int | None = None
@@ -136,6 +137,7 @@ def templated(
     if inputs.command_line and description.command_line:
         raise TwoCommandLines(inputs.command_line, description.command_line)
     merged = {**numbers, **inputs.numbers, **description.numbers}
+    defaults = with_field_names(defaults)
     workunit = new_workunit({**BOINC_DEFAULTS, **defaults})
     workunit = replace(
         workunit,
@@ -143,13 +145,21 @@ def templated(
         name=description.name,
         command_line=description.command_line or inputs.command_line or workunit.command_line,
         outputs=workunit.outputs if outputs is None else _outputs(outputs),
+        queue=description.queue or inputs.queue or workunit.queue,
         priority=workunit.priority if description.priority is None else description.priority,
         app_version_num=description.app_version_num or workunit.app_version_num,
-        target_host=description.target_host,
-        target_account=description.target_account,
-        target_team=description.target_team,
+        **_targets(description),
     )
     return Templated(_with_room(workunit), _place(inputs, description.files))
+
+
+def _targets(description: WorkunitDescription) -> dict[str, Any]:
+    """Return the three targets of a submission, or {} if it has none, so that defaults apply."""
+    targets = {
+        name: getattr(description, name)
+        for name in ("target_host", "target_account", "target_team")
+    }
+    return {} if set(targets.values()) == {None} else targets
 
 
 def _fields(

@@ -8,7 +8,7 @@ This module uses no database, files or clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from scheduler.boinc.wire import xml
@@ -51,11 +51,6 @@ def element(name: str, values: Iterable[Field], indent: str = "", inside: str = 
 def cdata(name: str, text: str, indent: str = "") -> str:
     """Return an element with an escaped text in a CDATA section, as BOINC's libraries read it."""
     return f"{indent}<{name}><![CDATA[{xml.escape(text)}]]></{name}>\n"
-
-
-def counts(by_name: Mapping[str, int]) -> bytes:
-    """Return the reply of `server_status.php?counts=1`."""
-    return document("job_counts", fields(by_name.items(), "    "))
 
 
 def absent_files(places: Sequence[int]) -> str:

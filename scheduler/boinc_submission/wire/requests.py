@@ -43,7 +43,7 @@ class _TextChildren:
         return [text.strip() for text in self.by_name.get(name, ())]
 
     def has(self, name: str) -> bool:
-        """Whether there is a child of this name."""
+        """Return True if there is a child of this name."""
         return name in self.by_name
 
     def whole(self, name: str) -> int:

@@ -71,7 +71,7 @@ class Element:
         return next((each for each in self.inside if each.name == name), None)
 
     def flag(self, name: str) -> bool:
-        """Whether the first child of this name is a flag that is on."""
+        """Return True if the first child of this name is a flag that is on."""
         child = self.first(name)
         return child is not None and child.is_set
 

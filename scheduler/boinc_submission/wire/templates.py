@@ -63,10 +63,14 @@ def read_input_template(text: str) -> InputTemplate:
             "add one <file_ref> for each <file_info>, in the same order.",
         )
     command_line = workunit.first("command_line")
+    queue = workunit.first("queue")
+    if queue is not None and not queue.words:
+        raise queue.fault("It is empty.", "name a queue, or remove the element.")
     return InputTemplate(
         inputs=tuple(_input(info, ref) for info, ref in zip(files, references, strict=True)),
         command_line=command_line.words if command_line else "",
         numbers=dict(_numbers(workunit)),
+        queue=queue.words if queue else None,
     )
 
 

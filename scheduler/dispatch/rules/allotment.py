@@ -104,7 +104,12 @@ def _allot_device(
         ):
             continue
         free = next(
-            (sibling for sibling in state.sibling_results if _is_free(sibling, state, host)), None
+            (
+                sibling
+                for sibling in state.sibling_results
+                if _is_free(sibling, state, host, assignment.candidate.queue_id)
+            ),
+            None,
         )
         if free is not None:
             state.allotted[free.id] = host
@@ -117,35 +122,55 @@ def _allot_device(
     return allotted
 
 
+def may_send(
+    assignment: Assignment,
+    *,
+    bound: LockedWorkunit,
+    sibling_results: Iterable[SiblingResult],
+    host: HostFacts,
+    app: AppFacts,
+    now: datetime,
+) -> bool:
+    """Whether a locked workunit's result may go to this host, by its binding and its results."""
+    if is_bound_elsewhere(bound, assignment.version.id, class_of(app, host)):
+        return False
+    return not any(_bars(sibling, host, app, now=now) for sibling in sibling_results)
+
+
 def class_of(app: AppFacts | None, host: HostFacts) -> int:
     """Return the host class to which this host binds workunits of the app; 0 means no class."""
     return host.hr_classes.get(app.hr_type, 0) if app is not None and app.hr_type else 0
 
 
 def is_bound_elsewhere(workunit: LockedWorkunit, version_id: int | None, hr_class: int) -> bool:
-    """Whether a workunit is bound to another host class or app version."""
+    """Return True if a workunit is bound to another host class or app version."""
     return bool(workunit.hr_class and workunit.hr_class != hr_class) or (
         workunit.app_version_id is not None and workunit.app_version_id != version_id
     )
 
 
-def _is_free(sibling: SiblingResult, state: _LockedState, host: HostFacts) -> bool:
-    """Whether a result is unsent, not yet allotted, and may go to this host."""
-    return (
-        sibling.server_state == ServerState.UNSENT
-        and sibling.id not in state.allotted
-        and (sibling.target_kind == Target.EVERYBODY or _is_mine(sibling, host))
-    )
+def _is_free(sibling: SiblingResult, state: _LockedState, host: HostFacts, queue_id: int) -> bool:
+    """Return True if a result is unsent, not yet allotted, and may go to this host.
+
+    `queue_id` is the queue of the candidate, which permits results of this queue only, or 0.
+    """
+    if sibling.server_state != ServerState.UNSENT or sibling.id in state.allotted:
+        return False
+    if queue_id or sibling.target_kind == Target.QUEUE:
+        return (sibling.target_kind, sibling.target_id) == (Target.QUEUE, queue_id)
+    return sibling.target_kind == Target.EVERYBODY or _is_mine(sibling, host)
 
 
 def _is_mine(sibling: SiblingResult, host: HostFacts) -> bool:
-    """Whether a result is targeted at this host, its account or its team."""
+    """Return True if a result is targeted at this host, its account or its team."""
     target_ids = {Target.HOST: host.id, Target.ACCOUNT: host.account_id, Target.TEAM: host.team_id}
-    return target_ids[Target(sibling.target_kind)] == sibling.target_id
+    kind = Target(sibling.target_kind)
+    # Results of task lists are sent by `bundle_claims` only.
+    return kind in target_ids and target_ids[kind] == sibling.target_id
 
 
 def _bars(sibling: SiblingResult, host: HostFacts, app: AppFacts, *, now: datetime) -> bool:
-    """Whether a sibling result excludes this host from another result of the workunit.
+    """Return True if a sibling result excludes this host from another result of the workunit.
 
     A host never holds two results of a workunit at once.  An account or host (the app's
     `one_result_per`) gets a second result only if the first one ended without success, at least
@@ -163,7 +188,7 @@ def _bars(sibling: SiblingResult, host: HostFacts, app: AppFacts, *, now: dateti
 
 
 def _is_kept_apart(other: HostFacts, host: HostFacts, app: AppFacts) -> bool:
-    """Whether a result allotted to `other` excludes this host from the same workunit."""
+    """Return True if a result allotted to `other` excludes this host from the same workunit."""
     return other.id == host.id or _is_same(other.id, other.account_id, host, app)
 
 

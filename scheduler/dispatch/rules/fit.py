@@ -9,7 +9,7 @@ This module uses no database, files or clock.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -17,6 +17,9 @@ from typing import Final, NamedTuple
 from scheduler.dispatch.facts import KIND, AppFacts, Assignment, Candidate, HostFacts, VersionFacts
 from scheduler.dispatch.rules import estimates, trust
 from scheduler.dispatch.rules.host_limits import Headroom
+from scheduler.queues.facts import QueueFacts
+from scheduler.queues.rules import serving
+from scheduler.queues.rules.serving import Closed
 
 #: The `device` of requests for non-CPU-intensive apps, of which a host holds one result each.
 SENSOR = "sensor"
@@ -33,6 +36,8 @@ class RefusalReason(StrEnum):
     COMMITTED = "committed"
     UNKNOWN_CLASS = "unknown_class"
     QUOTA = "quota"
+    CPUS = "cpus"
+    GPUS = "gpus"
     MEMORY = "memory"
     DISK = "disk"
     DISK_TAKEN = "disk_taken"
@@ -41,6 +46,11 @@ class RefusalReason(StrEnum):
     RESERVED = "reserved"
     IN_PROGRESS_LIMIT = "in_progress_limit"
     OUTPUT_LIMIT = "output_limit"
+    QUEUE_STOPPED = "queue_stopped"
+    QUEUE_DISABLED = "queue_disabled"
+    QUEUE_HOSTS = "queue_hosts"
+    QUEUE_FULL = "queue_full"
+    QUEUE_UNWANTED = "queue_unwanted"
 
 
 #: Refusals that do not pass with time.  A result with enough of these is given up as unsendable.
@@ -50,6 +60,8 @@ LASTING = frozenset(
         RefusalReason.PLAN_CLASS,
         RefusalReason.COMMITTED,
         RefusalReason.UNKNOWN_CLASS,
+        RefusalReason.CPUS,
+        RefusalReason.GPUS,
         RefusalReason.MEMORY,
         RefusalReason.DISK,
         RefusalReason.BANDWIDTH,
@@ -66,6 +78,7 @@ class Rules:
     `apps` are the apps by id, `versions` the host's app versions by app id, best first.
     `daily_quota` is the project's default; `chance_key` is the key of the random draws.  `together`
     is set if other hosts are served in the same batch; hosts of a batch do not compete for results.
+    `queues` are the named queues by id, `closed` those that send nothing to this host.
     """
 
     apps: Mapping[int, AppFacts]
@@ -75,6 +88,8 @@ class Rules:
     daily_quota: int = 0
     chance_key: str = ""
     together: bool = False
+    queues: Mapping[int, QueueFacts] = field(default_factory=dict)
+    closed: Mapping[int, Closed] = field(default_factory=dict)
 
 
 class _Kind(NamedTuple):
@@ -119,6 +134,8 @@ class Judge:
         Returns None if the candidate is not for this device.  An assignment is counted against
         disk, headroom and quota.  `queued` is the work queued on the device, in seconds.
         """
+        if candidate.queue_id and (closed := self._closed(candidate.queue_id)):
+            return closed
         key, kind_key = (candidate.app_id, device), candidate[KIND]
         last_key, kind = self._kinds.get(key, _NONE)
         if kind_key != last_key:
@@ -155,6 +172,12 @@ class Judge:
             version = self._versions[key] = self._version_for(candidate, app, device)
         if isinstance(version, tuple):
             return version
+        if candidate.requested_cpus or candidate.requested_gpus:
+            misfit = _processor_misfit(candidate, app, version, self.host)
+            if misfit is not None:
+                return misfit
+            if candidate.requested_gpus and not version.device:
+                return None
         speed = estimates.flops(version, self.host.fpops)
         active = estimates.active_share(self.host, on_gpu=bool(version.device))
         seconds = candidate.rsc_fpops_est / speed / active
@@ -271,6 +294,13 @@ class Judge:
             f"{active:.1%} of the time and {queued:.0f} seconds are queued."
         )
 
+    def _closed(self, queue_id: int) -> Refused | None:
+        """Return the refusal if the queue sends nothing more to this host, or None."""
+        closed = self.rules.closed.get(queue_id)
+        if closed is None and self.headroom.by_queue.get(queue_id, 1) <= 0:
+            closed = serving.why_full(self.rules.queues[queue_id])
+        return None if closed is None else (RefusalReason(closed.reason.value), closed.sentence)
+
     def _over_limit(self, app: AppFacts, version: VersionFacts) -> Refused | None:
         if self.headroom.left(app.id, on_gpu=bool(version.device)) <= 0:
             return RefusalReason.IN_PROGRESS_LIMIT, (
@@ -312,6 +342,8 @@ class Judge:
             self.output_bytes_left -= count * candidate.output_bytes
             self._promises_any = True
         self.headroom.take(candidate.app_id, on_gpu=bool(version.device), count=count)
+        if candidate.queue_id in self.headroom.by_queue:
+            self.headroom.by_queue[candidate.queue_id] -= count
         left = self._quotas.get(version.id)
         if left is not None:
             self._quotas[version.id] = left - count
@@ -326,7 +358,7 @@ class Judge:
     def _needs_replication(
         self, candidate: Candidate, app: AppFacts, version: VersionFacts
     ) -> bool:
-        """Whether adaptive replication sends this workunit to other hosts as well."""
+        """Return True if adaptive replication sends this workunit to other hosts as well."""
         if app.target_nresults <= 1 or candidate.target_nresults > 1:
             return False
         if not trust.has_proved_itself(version.record, trusted_after=app.trusted_after):
@@ -345,6 +377,29 @@ def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[Versi
         if newest_yet is None or newest_yet.version_num < version.version_num:
             newest[version.platform, version.plan_class] = version
     return list(newest.values())
+
+
+def _processor_misfit(
+    candidate: Candidate, app: AppFacts, version: VersionFacts, host: HostFacts
+) -> Refused | None:
+    """Return the refusal if the host has fewer CPUs or GPUs than the workunit requests, or None.
+
+    For a version that uses no GPU, GPUs of all kinds are counted: another version of the app may
+    use them.
+    """
+    if candidate.requested_cpus > host.ncpus:
+        return RefusalReason.CPUS, (
+            f"{app.title} needs {candidate.requested_cpus:g} CPUs but only {host.ncpus} are "
+            "available for use."
+        )
+    kinds = (version.device,) if version.device else {gpu.kind for gpu in host.machine.gpus}
+    counts = [sum(gpu.count for gpu in host.machine.gpus if gpu.kind == kind) for kind in kinds]
+    if candidate.requested_gpus > (most := max(counts, default=0)):
+        return RefusalReason.GPUS, (
+            f"{app.title} needs {candidate.requested_gpus:g} GPUs but only {most} are available "
+            "for use."
+        )
+    return None
 
 
 def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refused | None:
@@ -373,4 +428,6 @@ def _delay(candidate: Candidate, app: AppFacts, seconds: float) -> timedelta:
     workunit's bound.
     """
     whole = candidate.delay_bound
-    return min(whole, max(whole * app.reduced_delay, timedelta(seconds=2 * seconds)))
+    # As a timedelta, twice the longest estimates overflow.
+    twice = min(2 * seconds, whole.total_seconds())
+    return min(whole, max(whole * app.reduced_delay, timedelta(seconds=twice)))

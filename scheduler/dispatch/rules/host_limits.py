@@ -21,16 +21,24 @@ class Headroom:
 
     `by_app` has the number for all devices, by app id.  The keys of `by_device` are (app id,
     whether on a GPU).  `output_bytes` is the number of output bytes that further results may
-    declare; None means no limit.
+    declare; None means no limit.  `by_queue` has the number of results that the claim may send to
+    the host, by id of each queue with limits.
     """
 
     total: int
     output_bytes: int | None = None
     by_device: dict[tuple[int, bool], int] = field(default_factory=dict)
     by_app: dict[int, int] = field(default_factory=dict)
+    by_queue: dict[int, int] = field(default_factory=dict)
 
     def copy(self) -> Headroom:
-        return Headroom(self.total, self.output_bytes, dict(self.by_device), dict(self.by_app))
+        return Headroom(
+            self.total,
+            self.output_bytes,
+            dict(self.by_device),
+            dict(self.by_app),
+            dict(self.by_queue),
+        )
 
     def left(self, app_id: int, *, on_gpu: bool) -> int:
         """Return how many more results of an app the host may hold on this kind of device."""

@@ -20,6 +20,9 @@ from typing import Final
 COMMAND: Final = "command"
 
 _UNSAFE = re.compile(rb"[^A-Za-z0-9_./,:@=-]")
+#: The longest report of a runner that fits in a client's standard error output.
+MAX_INLINE_BYTES: Final = 30_000
+
 #: Represents an empty word, which shells would drop.
 _EMPTY = "%"
 #: Names used by the launcher and the client in a slot; the launcher refuses them.
@@ -40,11 +43,13 @@ def command_line(
     inputs: Iterable[str] = (),
     outputs: Iterable[str] = (),
     optional: Iterable[str] = (),
+    inline_bytes: int | None = None,
 ) -> str:
     """Return the launcher's command line for a workunit's command line.
 
     `inputs` and `outputs` are the names that the program opens, in order; `optional` is the subset
-    of `outputs` that may be missing.
+    of `outputs` that may be missing.  `inline_bytes` is the maximum size of a runner's report that
+    is sent inline; a longer one is sent as the first output, or refused if there is no output.
 
     >>> command_line("-n 3 'a b'", kind="script", success_rule="both", inputs=["in"])
     'rule=both in=in out= words=-n+3+a%040b --'
@@ -54,11 +59,26 @@ def command_line(
     words = [f"rule={success_rule}", f"in={_list(inputs)}", f"out={_list(outputs)}"]
     if optional_list := _list(optional):
         words.append(f"opt={optional_list}")
+    if inline_bytes is not None:
+        words.append(f"inline={inline_bytes}")
     if command.strip():
         words.append(
             f"shell={encode(command)}" if kind == COMMAND else f"words={_list(_split(command))}"
         )
     return " ".join([*words, "--"])
+
+
+def inline_bytes(storage: str, limit: int, *, has_outputs: bool) -> int:
+    """Return the maximum size of a runner's report that is sent inline.
+
+    Without outputs there is no file, so every report is sent inline.
+
+    >>> inline_bytes("auto", 100, has_outputs=True), inline_bytes("file", 100, has_outputs=True)
+    (100, 0)
+    """
+    if storage == "inline" or not has_outputs:
+        return MAX_INLINE_BYTES
+    return 0 if storage == "file" else limit
 
 
 def refused_names(names: Iterable[str]) -> list[str]:

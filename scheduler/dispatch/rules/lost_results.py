@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from scheduler.dispatch.facts import HeldResult
 from scheduler.lifecycle import ResultState
@@ -95,9 +95,9 @@ def new_deadline(
     result must not be resent.  As for new work, this is not checked if the queue is empty (PROTOCOL
     10.3).
     """
-    seconds = result.seconds / active_fraction
-    expected_at = now + timedelta(seconds=queued_seconds + seconds)
-    if result.report_deadline and expected_at <= result.report_deadline:
+    # A number: as a timedelta, the longest estimates overflow.
+    seconds = queued_seconds + result.seconds / active_fraction
+    if result.report_deadline and seconds <= (result.report_deadline - now).total_seconds():
         return result.report_deadline
-    new = now + result.delay_bound
-    return new if queued_seconds <= 0 or expected_at <= new else None
+    fits = queued_seconds <= 0 or seconds <= result.delay_bound.total_seconds()
+    return now + result.delay_bound if fits else None

@@ -48,7 +48,7 @@ def usage(plan: PlanClass, machine: Machine) -> Usage | str:
 
 
 def never_fits(plan: PlanClass, machine: Machine) -> bool:
-    """Whether the computer can never run the plan class, because of its system or processor.
+    """Return True if the computer can never run the plan class, because of its system or processor.
 
     Other properties may change: memory, GPUs, drivers, Docker, preferences, the client.
     """

@@ -60,17 +60,17 @@ def why_unwanted(candidate: Candidate, *, app: AppFacts, taste: Taste) -> str:
 
 
 def refuses_beta(app: AppFacts, taste: Taste) -> bool:
-    """Whether the app is in beta and the volunteer does not allow beta apps."""
+    """Return True if the app is in beta and the volunteer does not allow beta apps."""
     return app.beta and not taste.allow_beta
 
 
 def refuses_app(app: AppFacts, taste: Taste) -> bool:
-    """Whether the volunteer selected other apps and does not allow further ones."""
+    """Return True if the volunteer selected other apps and does not allow further ones."""
     return _not_selected(app, taste) and not taste.allow_other_apps
 
 
 def refuses_keywords(candidate: Candidate, taste: Taste) -> bool:
-    """Whether the workunit has a keyword that the volunteer dislikes."""
+    """Return True if the workunit has a keyword that the volunteer dislikes."""
     return bool(taste.dislikes) and not taste.dislikes.isdisjoint(keyword_ids(candidate.keywords))
 
 

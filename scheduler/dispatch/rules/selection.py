@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from scheduler.dispatch.facts import (
     AppFacts,
@@ -24,6 +25,7 @@ from scheduler.dispatch.facts import (
 from scheduler.dispatch.rules import estimates, scoring
 from scheduler.dispatch.rules.fair_share import interleave
 from scheduler.dispatch.rules.fit import LASTING, SENSOR, Judge, RefusalReason, Rules
+from scheduler.queues.facts import QueueFacts
 
 #: The number of spare results beyond the needed ones, because other hosts may claim some first.
 SPARE = 12
@@ -69,7 +71,33 @@ def order(
     descending score for this volunteer and computer (PROTOCOL 10.4).  At equal scores, the apps
     alternate by weight, and the candidates of an app keep their order in `candidates`.  `draw` is
     the random number in [0, 1) that `fair_share.interleave` uses.
+
+    Work of a queue of a higher priority group comes before all work of lower groups; work without a
+    queue is in group 0.  A queue of the order fifo or lifo alternates like an app, at score 0.
     """
+    if not rules.queues:
+        return _by_score(candidates, host=host, rules=rules, draw=draw)
+    groups: dict[int, list[Candidate]] = {}
+    for candidate in candidates:
+        groups.setdefault(_group(candidate, rules.queues), []).append(candidate)
+    ordered: list[Candidate] = []
+    unwanted: list[tuple[Candidate, str]] = []
+    for group in sorted(groups, reverse=True):
+        wanted, refused = _by_score(groups[group], host=host, rules=rules, draw=draw)
+        ordered += wanted
+        unwanted += refused
+    return ordered, unwanted
+
+
+def _group(candidate: Candidate, queues: Mapping[int, QueueFacts]) -> int:
+    queue = queues.get(candidate.queue_id)
+    return queue.priority_group if queue else 0
+
+
+def _by_score(
+    candidates: Iterable[Candidate], *, host: HostFacts, rules: Rules, draw: float
+) -> tuple[list[Candidate], list[tuple[Candidate, str]]]:
+    """Order the candidates of one priority group."""
     apps, taste = rules.apps, host.taste
     plain = {app.id for app in apps.values() if _is_plain(app, taste)}
     scored: dict[tuple[float, int], list[Candidate]] = {}
@@ -84,14 +112,31 @@ def order(
             best = next(iter(rules.versions.get(app.id, ())), None)
             speed = estimates.flops(best, host.fpops) if best else 0.0
             points = scoring.score(candidate, app=app, host=host, speed=speed) or 0.0
-        if candidate.target_kind:
-            points += _TARGETED_BONUS
         key = (points, candidate.app_id)
+        if candidate.queue_id:
+            if rules.queues[candidate.queue_id].order != "priority":
+                key = (0.0, -candidate.queue_id)
+        elif candidate.target_kind:
+            key = (points + _TARGETED_BONUS, candidate.app_id)
         if key in scored:
             scored[key].append(candidate)
         else:
             scored[key] = [candidate]
-    return _in_turn(scored, {app.id: app.weight for app in apps.values()}, draw), unwanted
+    weights = {app.id: app.weight for app in apps.values()}
+    if rules.queues:
+        _put_in_order(scored, rules.queues)
+        weights |= {-q.id: weights.get(q.app_id or 0, 1.0) for q in rules.queues.values()}
+    return _in_turn(scored, weights, draw), unwanted
+
+
+def _put_in_order(
+    scored: Mapping[tuple[float, int], list[Candidate]], queues: Mapping[int, QueueFacts]
+) -> None:
+    """Sort the candidates of queues of the order fifo or lifo, which have keys of their own."""
+    for (_, lane), candidates in scored.items():
+        if lane < 0:
+            is_lifo = queues[-lane].order == "lifo"
+            candidates.sort(key=attrgetter("workunit_id"), reverse=is_lifo)
 
 
 def _in_turn(
@@ -99,7 +144,7 @@ def _in_turn(
 ) -> list[Candidate]:
     """Return candidates by descending points; at equal points, the apps alternate by weight.
 
-    The keys of `scored` are (points, app id).
+    The keys of `scored` are (points, app id), or (points, negative id of a queue).
     """
     by_points: dict[float, dict[int, list[Candidate]]] = {}
     for (points, app_id), app_candidates in scored.items():
@@ -114,7 +159,7 @@ def _in_turn(
 
 
 def _is_plain(app: AppFacts, taste: Taste) -> bool:
-    """Whether this app's candidates are ordered by priority and age alone."""
+    """Return True if this app's candidates are ordered by priority and age alone."""
     has_wishes = taste.selected_apps or taste.likes or taste.dislikes
     return not (has_wishes or app.beta or app.locality or app.n_size_classes > 1)
 
@@ -184,7 +229,7 @@ def _serve(
         if isinstance(verdict, Assignment):
             taken.add(candidate.workunit_id)
             assignments.append(verdict)
-            used = _used(verdict.version, device)
+            used = used_by(verdict, device)
             queued += verdict.seconds * used / devices
             if seconds <= 0 and instances <= 0 and device != SENSOR:
                 spare_count += 1
@@ -214,6 +259,13 @@ def _used(version: VersionFacts, device: str) -> float:
     return version.device_count if device else version.avg_ncpus
 
 
+def used_by(assignment: Assignment, device: str) -> float:
+    """Return how many devices of a kind an assignment uses: as requested, else as its version."""
+    candidate = assignment.candidate
+    requested = candidate.requested_gpus if device else candidate.requested_cpus
+    return requested or _used(assignment.version, device)
+
+
 def needed(assignments: Sequence[Assignment], request: WorkRequest, *, max_results: int) -> int:
     """Return the number of assignments, in order, that meet the request, at most `max_results`.
 
@@ -226,7 +278,7 @@ def needed(assignments: Sequence[Assignment], request: WorkRequest, *, max_resul
     for count, assignment in enumerate(assignments):
         if count >= max_results or (seconds <= 0 and instances <= 0):
             return count
-        used = _used(assignment.version, request.device)
+        used = used_by(assignment, request.device)
         seconds -= assignment.seconds * used
         instances -= used
     return min(max_results, len(assignments))

@@ -26,7 +26,7 @@ NEARLY: Final = 0.5
 def is_unsendable(
     confirmed_hosts: int, refused_hosts: int, seen_hosts: int, max_infeasible: int
 ) -> bool:
-    """Whether to give up a result.
+    """Return True if a result must be given up.
 
     It is given up if the refusal is confirmed for `max_infeasible` hosts or for all active hosts,
     or if `max_infeasible` hosts were refused it, confirmed or not.
@@ -38,9 +38,9 @@ def is_unsendable(
 
 
 def is_nearly(refused_hosts: int, seen_hosts: int, max_infeasible: int) -> bool:
-    """Whether to warn operators that a result may soon be given up.
+    """Return True if operators must be warned that a result may soon be given up.
 
-    Returns True if the result was refused to at least half as many hosts as `limit` returns.
+    This is the case if it was refused to at least half as many hosts as `limit` returns.
     """
     return refused_hosts > 0 and refused_hosts >= NEARLY * limit(seen_hosts, max_infeasible)
 

@@ -51,7 +51,7 @@ def draw(key: str, *numbers: int) -> float:
 
 
 def is_trusted(record: Record, *, trusted_after: int, draw: float) -> bool:
-    """Whether a result of this host needs no replica.
+    """Return True if a result of this host needs no replica.
 
     This is the case if `consecutive_valid` is at least `trusted_after` and no spot check is drawn
     (`is_spot_check`).  `draw` is a random number in [0, 1).  Source: BOINC's adaptive replication.
@@ -62,17 +62,17 @@ def is_trusted(record: Record, *, trusted_after: int, draw: float) -> bool:
 
 
 def has_proved_itself(record: Record, *, trusted_after: int) -> bool:
-    """Whether enough results in a row were valid, so that only spot checks remain."""
+    """Return True if enough results in a row were valid, so that only spot checks remain."""
     return record.consecutive_valid >= max(1, trusted_after)
 
 
 def is_spot_check(record: Record, draw: float) -> bool:
-    """Whether the random number `draw` is at most 1 / `consecutive_valid`: do a spot check."""
+    """Return True for a spot check: the number `draw` is at most 1 / `consecutive_valid`."""
     return draw * max(1, record.consecutive_valid) <= 1
 
 
 def is_reliable(record: Record, *, max_turnaround: timedelta | None, daily_quota: int) -> bool:
-    """Whether this host gets retries first, because its results are valid and fast.
+    """Return True if this host gets retries first, because its results are valid and fast.
 
     Its daily quota must also be full.  If `max_turnaround` is None, the turnaround has no limit.
     Source: BOINC's rule for reliable app versions.

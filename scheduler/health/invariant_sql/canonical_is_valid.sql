@@ -1,4 +1,4 @@
--- Every canonical result exists, belongs to its workunit, and is a valid success.
+-- Every canonical result exists, belongs to its workunit, and is a valid success; groups have none.
 SELECT
     w.name,
     coalesce(
@@ -9,6 +9,7 @@ FROM workunit AS w
 LEFT JOIN result AS r ON w.canonical_result_id = r.id
 WHERE
     w.canonical_result_id IS NOT NULL
+    AND NOT (w.is_group AND w.canonical_result_id = {{NO_RESULT}})
     AND (
         r.id IS NULL
         OR r.workunit_id <> w.id

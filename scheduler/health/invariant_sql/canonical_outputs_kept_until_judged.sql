@@ -9,6 +9,7 @@ WHERE
     canonical.file_delete_state <> {{FileDeleteState.INIT}}
     -- A due workunit is excluded: the transitioner must still mark a late success.
     AND w.transition_at IS NULL
+    AND NOT EXISTS (SELECT FROM workunit_wakeup AS q WHERE q.workunit_id = w.id)
     AND (
         r.server_state <> {{ServerState.OVER}}
         OR (

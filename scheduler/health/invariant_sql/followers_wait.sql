@@ -2,9 +2,9 @@
 SELECT
     w.name,
     CASE
-        WHEN w.pending_dependency_count = 0
+        WHEN NOT w.waits_for_batch
             THEN 'was released before batch ' || predecessor.name || ' finished'
-        ELSE 'has pending dependencies, but its batch was released'
+        ELSE 'waits for a batch, but its own batch was released'
     END AS detail
 FROM batch AS follower
 INNER JOIN batch AS predecessor ON follower.after_id = predecessor.id
@@ -19,12 +19,12 @@ CROSS JOIN LATERAL (
 INNER JOIN workunit AS w ON follower.id = w.batch_id
 WHERE
     (
-        w.pending_dependency_count = 0
+        NOT w.waits_for_batch
         AND w.error_mask = 0
         AND w.id > still.first_id
     )
     OR (
-        w.pending_dependency_count > 0
+        w.waits_for_batch
         AND w.dependency_failed_at IS NULL
         AND follower.let_go_at IS NOT NULL
     )

@@ -38,6 +38,7 @@ state AS (
         (
             {{Axis.WORKUNIT}},
             CASE
+                WHEN w.canonical_result_id = {{NO_RESULT}} THEN {{WorkunitState.COMPLETE}}
                 WHEN w.canonical_result_id IS NOT NULL THEN {{WorkunitState.CANONICAL}}
                 WHEN w.error_mask <> 0 THEN {{WorkunitState.FAILED}}
                 ELSE {{WorkunitState.OPEN}}

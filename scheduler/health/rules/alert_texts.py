@@ -7,15 +7,37 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+from scheduler.queues.rules import serving
+from scheduler.queues.rules.serving import WaitingQueue
 
-#: Daemons send a heartbeat every 5 seconds; science code may delay a pass by a minute.
-SILENT_AFTER = timedelta(minutes=3)
+#: Daemons send a heartbeat every 5 seconds, also during a long pass; under Celery at least every 20
+#: seconds if a worker is free.  A dead daemon raises its alert within a minute.
+SILENT_AFTER = timedelta(seconds=40)
 #: A daemon is behind if its oldest due work has been due for longer than this.
 LATE_AFTER = timedelta(minutes=10)
 #: Web processes send a heartbeat twice a minute.
 WEB_SILENT_AFTER = timedelta(minutes=5)
 #: An open batch that will expire within this time causes an alert.
 REMIND_BEFORE = timedelta(days=3)
+#: All kinds of alerts.
+KINDS = (
+    "disk_full",
+    "disk_nearly_full",
+    "maintenance",
+    "uploads_stopped",
+    "daemon_silent",
+    "web_silent",
+    "daemon_behind",
+    "science_parked",
+    "message_parked",
+    "unknown_science",
+    "command_apps_off",
+    "refused_by_all",
+    "hard_to_send",
+    "queue_stands_still",
+    "outage",
+    "batch_expires",
+)
 _MAX_NAMES = 5
 
 
@@ -24,11 +46,14 @@ class Alert:
     """A problem that an operator should correct.
 
     `kind` identifies the problem for programs.  `sentence` and `hint` are texts for people.
+    `subject` distinguishes alerts of one kind: it is a daemon, a queue, a stage or an app's error,
+    and it does not change while the alert lasts.
     """
 
     kind: str
     sentence: str
     hint: str
+    subject: str = ""
 
     def __str__(self) -> str:
         return f"{self.sentence} Hint: {self.hint}"
@@ -45,6 +70,7 @@ class Facts:
     active host.  `hard_to_send` is the number of workunits with at least half of the refusals that
     make a workunit unsendable.
     `unknown_science` has a sentence for each app with unknown science code or invalid options.
+    `waiting_queues` are the queues with unsent results.
     `expiring_batches` are the names of open batches that expire within `REMIND_BEFORE`.
     """
 
@@ -59,9 +85,11 @@ class Facts:
     unknown_science: tuple[str, ...] = ()
     unserved_command_apps: tuple[str, ...] = ()
     expiring_batches: tuple[str, ...] = ()
+    waiting_queues: tuple[WaitingQueue, ...] = ()
     open_outages: int = 0
     web_seen_at: datetime | None = None
     uploads_stopped: bool = False
+    parked_messages: int = 0
     disk_is_full: bool = False
     disk_is_nearly_full: bool = False
 
@@ -76,7 +104,9 @@ def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
         *_late(facts, now),
         *_science(facts),
         *_refusals(facts),
+        *_queues(facts, now),
         *_deadlines(facts),
+        *_messages(facts),
     )
 
 
@@ -123,7 +153,10 @@ def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
         return
     for name in never:
         yield Alert(
-            "daemon_silent", f"The {name} has never run here.", f"start `manage.py {name}`."
+            "daemon_silent",
+            f"The {name} has never run here.",
+            f"start `manage.py {name}`.",
+            name,
         )
     for name, seen_at in facts.lives.items():
         if seen_at is not None and now - seen_at > SILENT_AFTER:
@@ -131,6 +164,7 @@ def _silent(facts: Facts, now: datetime) -> Iterator[Alert]:
                 "daemon_silent",
                 f"The {name} has sent no heartbeat for {duration(now - seen_at)}.",
                 "check whether the daemon runs, and read its log.",
+                name,
             )
 
 
@@ -152,6 +186,7 @@ def _late(facts: Facts, now: datetime) -> Iterator[Alert]:
                 "daemon_behind",
                 f"The {name} is {duration(now - since)} behind.",
                 "check the duration of the passes in the log; a second process may help.",
+                name,
             )
 
 
@@ -163,10 +198,11 @@ def _science(facts: Facts) -> Iterator[Alert]:
                 f"{_count(count, 'subject')} of stage {stage} {'is' if count == 1 else 'are'} "
                 f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
                 "`manage.py parked` shows the errors and can retry them.",
+                stage,
             )
     for sentence in facts.unknown_science:
         problem, _, hint = sentence.partition(" Hint: ")
-        yield Alert("unknown_science", problem, hint or "correct it in the admin.")
+        yield Alert("unknown_science", problem, hint or "correct it in the admin.", problem)
     if names := facts.unserved_command_apps:
         yield Alert(
             "command_apps_off",
@@ -196,6 +232,21 @@ def _refusals(facts: Facts) -> Iterator[Alert]:
         )
 
 
+def _queues(facts: Facts, now: datetime) -> Iterator[Alert]:
+    reasons = [(queue.name, serving.why_still(queue, now=now)) for queue in facts.waiting_queues]
+    standing = [(name, reason) for name, reason in reasons if reason is not None]
+    for name, (why, hint) in standing[:_MAX_NAMES]:
+        sentence = f"Queue {name} has work but sends none: {why}."
+        yield Alert("queue_stands_still", sentence, hint, name)
+    if (more := len(standing) - _MAX_NAMES) > 0:
+        yield Alert(
+            "queue_stands_still",
+            f"{_count(more, 'further queue')} with work {'sends' if more == 1 else 'send'} none.",
+            "scientist queue list shows the queues.",
+            "further queues",
+        )
+
+
 def _deadlines(facts: Facts) -> Iterator[Alert]:
     if facts.open_outages:
         yield Alert(
@@ -211,6 +262,16 @@ def _deadlines(facts: Facts) -> Iterator[Alert]:
             f"{duration(REMIND_BEFORE)}: {_listed(names)}.",
             "if the open work is needed, postpone the expiry with "
             "`manage.py batch expire NAME --in 7d`.",
+        )
+
+
+def _messages(facts: Facts) -> Iterator[Alert]:
+    if count := facts.parked_messages:
+        yield Alert(
+            "message_parked",
+            f"{_count(count, 'message')} of the outbox could not be delivered.",
+            "the list in the admin under outbox shows the errors, and can retry or drop messages; "
+            "`manage.py doctor` checks the mail server.",
         )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
+from scheduler.dispatch.rules.fit import RefusalReason
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.work.rules.explanation import at
 
@@ -17,14 +18,16 @@ MAX_EXAMINED: Final = 1000
 #: contact the project every minute.
 QUIET_AFTER: Final = timedelta(minutes=2)
 #: Lasting reasons of refusals (`dispatch.rules.fit.LASTING`), as text for people.
-_REASONS: Final = {
-    "no_version": "no app version for the platform",
-    "plan_class": "unsuitable for the plan class",
-    "committed": "the workunit is committed to another kind of computer",
-    "unknown_class": "the class of the computer is unknown",
-    "memory": "too little memory",
-    "disk": "too little disk space",
-    "bandwidth": "too little bandwidth",
+_REASONS: Final[Mapping[str, str]] = {
+    RefusalReason.NO_VERSION: "no app version for the platform",
+    RefusalReason.PLAN_CLASS: "unsuitable for the plan class",
+    RefusalReason.COMMITTED: "the workunit is committed to another kind of computer",
+    RefusalReason.UNKNOWN_CLASS: "the class of the computer is unknown",
+    RefusalReason.MEMORY: "too little memory",
+    RefusalReason.DISK: "too little disk space",
+    RefusalReason.BANDWIDTH: "too little bandwidth",
+    RefusalReason.CPUS: "too few CPUs",
+    RefusalReason.GPUS: "too few GPUs",
 }
 _LATELY: Final = f"in the last {SEEN_WITHIN.days} days"
 
@@ -157,11 +160,11 @@ def _of_contacts(unsent: UnsentFacts, now: datetime) -> Iterator[Wait]:
 
 
 def _of_turns(unsent: UnsentFacts) -> Iterator[Wait]:
+    quorum = unsent.quorum
     for cause, number, kind, who, seen in (
         (Cause.ACCOUNT_SHORT, unsent.account_short, "account", " with a computer", unsent.accounts),
         (Cause.HOST_SHORT, unsent.host_short, "computer", "", unsent.hosts),
     ):
-        quorum = unsent.quorum
         needs = f"a quorum of {quorum} needs {quorum} {kind}s, and " if quorum > 1 else ""
         lately = f"that contacted the project {_LATELY} ({seen}) already had a result."
         yield from _wait(cause, number, f"for another {kind}: {needs}each {kind}{who} {lately}")

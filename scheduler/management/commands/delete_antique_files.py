@@ -9,6 +9,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.utils import timezone
 
+from scheduler import storage
 from scheduler.files import antiques
 from scheduler.management.base import Answer, JsonCommand, plural
 from scheduler.management.parsing import duration
@@ -24,7 +25,7 @@ class Command(JsonCommand):
         "Delete uploads that no result needs and that are older than the oldest unassimilated "
         "workunit. Also delete published files that are not in the database."
     )
-    refusals = (antiques.TooYoung,)
+    refusals = (antiques.TooYoung, storage.DeletionsHeld)
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument(

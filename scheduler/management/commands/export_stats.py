@@ -20,7 +20,8 @@ class Command(JsonCommand):
 
     help = (
         "Write the credit of accounts, teams and hosts for statistics sites, as BOINC does: "
-        "tables.xml, user.gz, team.gz, host.gz. Accounts that do not share their data are omitted."
+        "tables.xml, user.gz, team.gz, host.gz, lists of deletions and badges. Accounts that do "
+        "not share their data are omitted."
     )
     refusals = (BadFolder,)
 

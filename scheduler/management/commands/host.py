@@ -12,6 +12,10 @@ from scheduler.hosts import denials, host_lists, merge_hosts
 from scheduler.management.base import Answer, JsonCommand, plural, require
 from scheduler.models import Host, HostAppVersion
 
+#: Numbers of up to 9 digits fit PostgreSQL's integer.
+_MAX_DIGITS = 9
+#: The word for the usual limit.
+_NO_LIMIT = "none"
 _ACTIONS = ("list", "show", "deny", "allow", "limit", "merge")
 
 
@@ -20,14 +24,15 @@ class Command(JsonCommand):
 
     help = (
         "Manage hosts. list; show ID; deny ID --reason TEXT; allow ID; "
-        "limit ID N (0: the usual limit); merge KEPT OLD."
+        "limit ID N (0: no new work, none: the usual limit); merge KEPT OLD."
     )
     refusals = (denials.UnknownHost, denials.BadLimit, merge_hosts.CannotMerge)
 
     def add_options(self, parser: CommandParser) -> None:
         self.add_action(parser, _ACTIONS)
         parser.add_argument("host_id", metavar="ID", type=int, nargs="?", help="id of a host")
-        parser.add_argument("number", metavar="N", type=int, nargs="?", help="limit, or id of OLD")
+        text = "limit: a number or the word none; merge: the id of OLD"
+        parser.add_argument("number", metavar="N", nargs="?", help=text)
         parser.add_argument("--reason", default="", help="deny: stored, and shown to staff")
         parser.add_argument("--denied", action="store_true", help="list: only denied hosts")
         parser.add_argument(
@@ -44,6 +49,12 @@ class Command(JsonCommand):
             options["number"] is not None or action not in ("limit", "merge"),
             f"`host {action}` takes two numbers. Hint: `manage.py host {action} ID N`.",
         )
+        number = options["number"]
+        require(
+            number is None or _is_number(str(number)) or (action, number) == ("limit", _NO_LIMIT),
+            f"{number!r} is not a number. Hint: give a whole number; `limit ID none` sets the "
+            "usual limit.",
+        )
         require(
             options["reason"] or action != "deny",
             "The reason is missing. Hint: `manage.py host deny ID --reason TEXT`.",
@@ -58,6 +69,11 @@ class Command(JsonCommand):
             text = f"Would {action} {page.host}, which holds {plural(page.in_progress, 'result')}"
             return Answer(f"{text}. Nothing was done.", _facts(page.host) | {"dry_run": True})
         return _DO[action](page, options)
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and len(digits) <= _MAX_DIGITS
 
 
 def _facts(host: Host) -> dict[str, Any]:
@@ -156,17 +172,18 @@ def _allow(page: host_lists.HostPage, _options: Mapping[str, Any]) -> Answer:
 
 
 def _limit(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
-    number = options["number"] or None
+    number = None if options["number"] == _NO_LIMIT else int(options["number"])
     denials.limit(page.host.pk, number, now=timezone.now())
-    limit = f"may hold {plural(number, 'result')}" if number else "has the usual limit"
+    limit = "has the usual limit" if number is None else f"may hold {plural(number, 'result')}"
     return Answer(f"{page.host} {limit}.", {"id": page.host.pk, "max_in_progress": number})
 
 
 def _merge(page: host_lists.HostPage, options: Mapping[str, Any]) -> Answer:
-    kept = merge_hosts.merge(kept_id=page.host.pk, merged_id=options["number"])
+    merged_id = int(options["number"])
+    kept = merge_hosts.merge(kept_id=page.host.pk, merged_id=merged_id)
     return Answer(
-        f"Host {options['number']} was merged into {kept}; its client gets the new id.",
-        {"id": kept.pk, "merged": options["number"], "total_credit": str(kept.total_credit)},
+        f"Host {merged_id} was merged into {kept}; its client gets the new id.",
+        {"id": kept.pk, "merged": merged_id, "total_credit": str(kept.total_credit)},
     )
 
 

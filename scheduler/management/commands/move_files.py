@@ -27,7 +27,12 @@ class Command(JsonCommand):
         "interruption, the next call continues. Exit status: 0 all files are at the destination, "
         "1 a file could not be moved."
     )
-    refusals = (move_files.NoStore, move_files.StillWritten, storage.StoreError)
+    refusals = (
+        move_files.NoStore,
+        move_files.StillWritten,
+        storage.DeletionsHeld,
+        storage.StoreError,
+    )
 
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("--to", choices=("s3", "disk"), required=True, help="destination")

@@ -26,6 +26,7 @@ from scheduler.management.base import Answer, JsonCommand, optional_account, plu
 from scheduler.management.parsing import duration, json_object, moment
 from scheduler.models import Account, Team
 from scheduler.storage import BadFileName
+from scheduler.work import dependencies
 from scheduler.work.submission import bulk, submit
 
 #: Minimum number of workunits for which a progress bar is shown.
@@ -41,6 +42,7 @@ _FIELDS = {
     "app_version": "app_version_num",
     "keywords": "keywords",
     "for_host": "target_host",
+    "queue": "queue",
     "start_after": "start_after",
     "start_before": "start_before",
     "end_before": "end_before",
@@ -66,12 +68,10 @@ def output(text: str) -> submit.NewOutput:
 class Command(JsonCommand):
     """``submit_work APP [FILE...] [--batch B] [--quorum 2] [--deadline 3d] ...``."""
 
-    help = (
-        "Submit one workunit for each FILE, or one workunit without input if no FILE is given. If "
-        "a workunit is refused, none is submitted."
-    )
+    help = "Submit a workunit for each FILE, or one without input. If one is refused, none is made."
     refusals = (
         submit.SubmissionRefused,
+        dependencies.DependencyRefused,
         download_files.UnknownFiles,
         download_files.FileInMotion,
         templates.BadTemplate,
@@ -95,8 +95,8 @@ class Command(JsonCommand):
             "--outputs",
             nargs="+",
             type=output,
-            metavar="NAME[:BYTES]",
-            help="output files, with their maximum size (default: out)",
+            metavar="O",
+            help="output files: NAME, or NAME:BYTES for its maximum size (default: out)",
         )
         add("--batch", metavar="B", help="name of a batch, created if it does not exist")
         add("--submitter", metavar="EMAIL", help="submitter (default: the only superuser)")
@@ -110,8 +110,7 @@ class Command(JsonCommand):
         add(
             "--ndjson",
             metavar="FILE",
-            help="file in the format of POST /workunits, or - for standard input; options apply "
-            "to all workunits",
+            help="file in the format of POST /workunits, or - for stdin; options apply to all",
         )
         add("--input-template", metavar="F", help="BOINC input template, by file or name")
         add("--output-template", metavar="F", help="BOINC output template, by file or name")
@@ -153,6 +152,7 @@ class Command(JsonCommand):
 
 def _add_batch(parser: CommandParser) -> None:
     add = parser.add_argument
+    add("--queue", metavar="Q", help="name of the queue that sends the work")
     add("--after", type=int, metavar="ID", help="wait until this batch is complete")
     add("--meta", type=json_object, metavar="JSON", help="data to store with each workunit")
     add("--keep-outputs", action="store_true", help="keep outputs until the batch is retired")
@@ -257,6 +257,8 @@ def _add_resources(parser: CommandParser) -> None:
     add("--fpops", metavar="N", type=float, help="floating-point operations (default: 3.6e12)")
     add("--memory", type=float, metavar="BYTES", help="maximum memory (default: 5e8)")
     add("--disk", type=float, metavar="BYTES", help="maximum disk space (default: 1e9)")
+    add("--cpus", type=float, metavar="N", help="CPUs of a result (default: of its app version)")
+    add("--gpus", type=float, metavar="N", help="GPUs of a result (default: of its app version)")
     add("--bandwidth", type=float, metavar="BYTES/S", help="minimum download rate of a host")
     add("--size-class", type=int, metavar="N", help="size class of the hosts, from 0 (slowest)")
     add("--app-version", type=int, metavar="N", help="number of the version, 100 for 1.00")
@@ -280,6 +282,12 @@ def _add_times(parser: CommandParser) -> None:
         help="time to report a result, such as 12h (default: 7d)",
     )
     add("--start-after", type=moment, metavar="TIME", help="not sent before this time (UTC)")
+    add(
+        "--start-offset",
+        type=float,
+        metavar="S",
+        help="random delay of the start of each workunit, at most S seconds",
+    )
     add("--start-before", type=moment, metavar="TIME", help="not sent after this time (UTC)")
     add("--end-before", type=moment, metavar="END", help="the workunits expire at this time")
 
@@ -314,11 +322,12 @@ def _defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 def _workunits(
     options: Mapping[str, Any], submitter: Account | None, now: datetime
 ) -> Iterable[submit.NewWorkunit]:
-    default = {"outputs": [submit.NewOutput(open_name="out")]}
-    fields = default | _fields(options)
-    common = submit.NewWorkunit(**fields | {"outputs": tuple(fields["outputs"])})
+    fields = _fields(options)
+    if "outputs" in fields:
+        fields["outputs"] = tuple(fields["outputs"])
     if options["input_template"] or options["output_template"]:
-        return templated_work.workunits(options, common, submitter=submitter, now=now)
+        return templated_work.workunits(options, fields, submitter=submitter, now=now)
+    common = submit.NewWorkunit(**{"outputs": (submit.NewOutput(open_name="out"),)} | fields)
     if not options["paths"]:
         return [_of_file(None, common, options)]
     return (_of_file(Path(path), common, options) for path in options["paths"])

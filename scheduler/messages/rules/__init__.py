@@ -1,1 +1,1 @@
-"""Reads the texts of trickles [pure]."""
+"""Reads the texts of trickles, and checks messages of the outbox [pure]."""

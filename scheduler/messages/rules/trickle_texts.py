@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
 
+#: The varieties that are handled for every app; BOINC's wrapper sends ``cpu_time``.
+BUILT_IN_VARIETIES = frozenset({"progress", "usage", "cpu_time"})
 #: The shortest time between two stored samples of a result.
 SAMPLE_EVERY = timedelta(minutes=1)
 _ELEMENT = re.compile(r"<(\w{1,40})>([^<]{1,60})</\1>")
@@ -64,9 +66,14 @@ def readings(text: str) -> Readings:
     )
 
 
-def moment_of(said_at: datetime, received_at: datetime) -> datetime:
-    """Return the time of a trickle by the client's clock, but at most `received_at`."""
-    return min(said_at, received_at)
+def moment_of(said_at: datetime, received_at: datetime, *, sent_at: datetime | None) -> datetime:
+    """Return the time of a trickle by the client's clock, or `received_at` if that is impossible.
+
+    A trickle about a result cannot be older than `sent_at`, when the result was sent.  So a result
+    has at most one sample for each `SAMPLE_EVERY` since then, whatever times its host gives.
+    """
+    is_possible = said_at <= received_at and (sent_at is None or said_at >= sent_at)
+    return said_at if is_possible else received_at
 
 
 def thin(samples: Iterable[Sample]) -> list[Sample]:

@@ -71,17 +71,25 @@ def judge(workunit: WorkunitFacts, *, now: datetime) -> Verdict:
         workunit.release_state == ReleaseState.INACTIVE and workunit.pending_dependency_count == 0
     )
     may_run = release or workunit.release_state == ReleaseState.RELEASED
+    if is_complete_group(workunit, may_run=may_run):
+        return Verdict(workunit, counts, release=release, complete=True, look_again_at=now)
     is_early = workunit.start_after is not None and workunit.start_after > now
+    is_past = _has_passed(workunit.end_before, now)
     return Verdict(
         workunit,
         counts,
-        replicas=replicas_wanted(workunit, counts) if may_run and not is_early else 0,
+        replicas=replicas_wanted(workunit, counts) if may_run and not (is_early or is_past) else 0,
         validate=not workunit.need_validate and _is_worth_validating(workunit, counts, now=now),
         release=release,
         reset_class=_only_errors_came(workunit, counts),
         result_moves=tuple(_holds_and_releases(workunit.results, may_run=may_run)),
         look_again_at=_next_look_while_open(workunit, counts, now=now),
     )
+
+
+def is_complete_group(workunit: WorkunitFacts, *, may_run: bool) -> bool:
+    """Return whether the workunit is a group that is complete now, because it may run."""
+    return workunit.is_group and may_run
 
 
 def may_be_reopened(workunit: WorkunitFacts) -> bool:
@@ -201,7 +209,7 @@ def failures_of(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> tu
 
 
 def dependency_failed(workunit: WorkunitFacts) -> bool:
-    """Return whether the batch for which the workunit waits has failed."""
+    """Return whether a workunit, or the batch, on which the workunit depends has failed."""
     return workunit.dependency_failed_at is not None
 
 
@@ -250,7 +258,8 @@ def _has_no_agreement(reasons: tuple[Because, ...], counts: Counts) -> bool:
 def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> bool:
     """Return whether `end_before` has passed, or `start_before` has and no answer is possible.
 
-    After `start_before` no result is sent, not even to replace failed results.  A broadcast
+    After `start_before` no result is sent, not even to replace failed results.  Successes that were
+    received before `end_before` are still validated, and may become the answer.  A broadcast
     workunit is validated at its end; it expires only if no result can be the answer.
     """
     cannot_start = _has_passed(workunit.start_before, now)
@@ -259,8 +268,26 @@ def _has_expired(workunit: WorkunitFacts, counts: Counts, *, now: datetime) -> b
     else:
         can_succeed = counts.in_progress > 0 or _is_worth_validating(workunit, counts, now=now)
         is_lost = cannot_start and not can_succeed
-    is_judged_now = workunit.broadcast and _is_worth_validating(workunit, counts, now=now)
-    return is_lost or (_has_passed(workunit.end_before, now) and not is_judged_now)
+    if is_lost or not _has_passed(workunit.end_before, now):
+        return is_lost
+    is_in_time = workunit.broadcast or came_in_time(workunit)
+    return not (is_in_time and _is_worth_validating(workunit, counts, now=now))
+
+
+def came_in_time(workunit: WorkunitFacts) -> bool:
+    """Return whether `min_quorum` successes were received before `end_before`.
+
+    The time is that of the server, so that a slow validator does not expire finished work.
+    """
+    end = workunit.end_before
+    in_time = sum(
+        result.outcome == _SUCCESS
+        and result.validate_state in _USABLE
+        and result.received_at is not None
+        and (end is None or result.received_at < end)
+        for result in workunit.results
+    )
+    return in_time >= workunit.min_quorum
 
 
 def _is_unsendable(workunit: WorkunitFacts, counts: Counts) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from scheduler.hosts.facts import Report
 from scheduler.lifecycle import Axis, ClientState, Outcome, ResultState, sources
+from scheduler.results.rules.runner_reports import FAILED_STATUS
 
 #: Result states in which a report is accepted; in others it is acknowledged and ignored (trap 10).
 OPEN_TO_REPORTS = frozenset(
@@ -15,20 +16,26 @@ OPEN_TO_REPORTS = frozenset(
 
 #: Success rules of an app (docs/apps.md).
 EXIT_CODE, EMPTY_STDERR, BOTH, VALIDATOR = "exit_code", "empty_stderr", "both", "validator"
+RUNNER = "runner"
 
 #: The element that contains the program's stderr, and the elements with the client's own messages.
 _STDERR = re.compile(r"<stderr_txt>\n?(.*)</stderr_txt>", re.DOTALL)
 _MESSAGE = re.compile(r"<message>.*?</message>", re.DOTALL)
 #: Lines that the launcher, BOINC's library or BOINC's wrapper writes, not the scientist's program.
 _NOISE = re.compile(
-    r"^(?:manyhands: .*"
+    r"^(?:manyhands(?:-runner)?: .*"
     r"|\d\d:\d\d:\d\d \(\d+\): (?:called boinc_finish.*|wrapper.*|.* exited; .*))$",
     re.MULTILINE,
 )
 
 
 def outcome(
-    report: Report, *, rule: str = EXIT_CODE, launched: bool = False, complete: bool = True
+    report: Report,
+    *,
+    rule: str = EXIT_CODE,
+    launched: bool = False,
+    complete: bool = True,
+    app_status: int | None = None,
 ) -> Outcome:
     """Return the outcome of a reported result by the app's success rule.
 
@@ -39,7 +46,9 @@ def outcome(
       and the program wrote nothing to its stderr;
     - `both`: the condition of `exit_code`, and the program wrote nothing to its stderr;
     - `validator`: the program itself exited, with any status, and all required outputs are
-      uploaded; the validator then decides.
+      uploaded; the validator then decides;
+    - `runner`: the condition of `exit_code`, and `app_status`, the status that the program
+      reported, is not 2 (failed).
 
     If `launched` is True, a launcher ran the program.  A launcher applies the rule itself and exits
     with 0 if the rule is met, so that its exit status must be 0.  `complete` is True if all
@@ -50,6 +59,8 @@ def outcome(
         is_success = is_success or _ended_by_itself(report, complete=complete)
     if rule in {EMPTY_STDERR, BOTH}:
         is_success = is_success and not own_stderr(report.stderr)
+    if rule == RUNNER:
+        is_success = is_success and app_status not in {None, FAILED_STATUS}
     if rule == VALIDATOR:
         is_success = is_success and complete
     return Outcome.SUCCESS if is_success else Outcome.CLIENT_ERROR
@@ -87,6 +98,13 @@ def is_the_hosts_fault(report: Report) -> bool:
     A result that the project aborted does not count.
     """
     return report.exit_status != EXIT_ABORTED_BY_PROJECT
+
+
+def recorded_status(report: Report) -> int:
+    """Return the exit status to store: of a program that ended after SIGTERM, its own."""
+    if report.exit_status == EXIT_ABORTED_BY_PROJECT and report.terminated_status is not None:
+        return report.terminated_status
+    return report.exit_status
 
 
 def is_taken(*, state: int, owner: int | None, reporter: int) -> bool:

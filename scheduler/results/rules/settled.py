@@ -70,7 +70,9 @@ def judge_settled(
         and workunit.file_delete_state == _F_INIT
         and not inputs_are_kept(workunit, has_answer=has_answer),
         result_moves=tuple(moves),
-        look_again_at=_next_look(workunit, kept_until, now=now) if is_assimilated else None,
+        look_again_at=_next_look(workunit, kept_until, now=now)
+        if is_assimilated or workunit.is_group
+        else None,
     )
 
 
@@ -176,6 +178,9 @@ def _files_to_delete(
 def _next_look(
     workunit: WorkunitFacts, kept_until: datetime | None, *, now: datetime
 ) -> datetime | None:
+    if workunit.is_group and workunit.assimilate_state == AssimilateState.INIT:
+        # It ends now, without an assimilator, which would wake the transitioner.
+        return now
     times = (_next_credit_deadline(workunit.results, now=now), kept_until)
     return min((at for at in times if at is not None and at > now), default=None)
 

@@ -73,9 +73,10 @@ class Verdict:
 
     `replicas` is the number of results to create.  `validate` sets ``need_validate``.  `failures`
     are added to the error mask.  `release` allows results of the workunit to be sent, because all
-    its dependencies are met.  `reset_class` allows another host class or app version.  `reopen`
-    withdraws the canonical result, as staff requested.  `look_again_at` is the time of the next
-    check, or None if only an event can change this verdict.
+    its dependencies are met.  `complete` gives a group its answer, which is no result.
+    `reset_class` allows another host class or app version.  `reopen` withdraws the canonical
+    result, as staff requested.  `look_again_at` is the time of the next check, or None if only an
+    event can change this verdict.
     """
 
     workunit: WorkunitFacts
@@ -83,6 +84,7 @@ class Verdict:
     replicas: int = 0
     validate: bool = False
     release: bool = False
+    complete: bool = False
     reset_class: bool = False
     reopen: bool = False
     failures: tuple[Because, ...] = ()
@@ -107,19 +109,48 @@ class Verdict:
             moves += self._reopenings()
         if self.release:
             moves.append(_RELEASED)
+        if self.complete:
+            moves.append(_COMPLETED)
         if self.failures:
             moves.append(_FAILED[self.failures[0]])
-        if self.assimilate is not None:
+        if self.ends_group:
+            moves.append(_NOT_ASSIMILATED[self.complete])
+        elif self.assimilate is not None:
             moves.append(_ASSIMILATE[self.assimilate])
         if self.delete_inputs:
             moves.append(_DELETE_INPUTS)
         return tuple(moves)
+
+    @property
+    def ends_group(self) -> bool:
+        """Whether the workunit is a group that ends now; no assimilator is called for it."""
+        return self.complete or (self.workunit.is_group and self.assimilate is not None)
+
+    @property
+    def changes_dependents(self) -> bool:
+        """Whether the workunits that wait for this one must be looked at again."""
+        has_changed = self.assimilate is not None or self.reopen or self.complete
+        return self.workunit.has_children and has_changed
 
     def _reopenings(self) -> list[Move]:
         """Return the moves that withdraw the canonical result and the request to assimilate it."""
         had_answer = self.workunit.canonical_result_id is not None
         was_ready = self.workunit.assimilate_state == AssimilateState.READY
         return [_REOPENED] * had_answer + [_NOT_HANDED_ON] * was_ready
+
+    @property
+    def changes_workunit(self) -> bool:
+        """Whether a column of the workunit changes, apart from the time of its next check."""
+        workunit = self.workunit
+        return bool(
+            self.workunit_moves
+            or self.validate
+            or self.reopen
+            or self.reset_class
+            or self.error_mask != workunit.error_mask
+            or workunit.unsendable_at
+            or workunit.revalidate_requested_at
+        )
 
     @property
     def changes_anything(self) -> bool:
@@ -147,6 +178,17 @@ _REOPENED = _move(Axis.WORKUNIT, WorkunitState.CANONICAL, WorkunitState.OPEN, Be
 _NOT_HANDED_ON = _move(
     Axis.ASSIMILATION, AssimilateState.READY, AssimilateState.INIT, Because.REVALIDATION
 )
+_COMPLETED = _move(
+    Axis.WORKUNIT, WorkunitState.OPEN, WorkunitState.COMPLETE, Because.DEPENDENCIES_MET
+)
+#: By whether the group is complete.
+_NOT_ASSIMILATED = {
+    is_complete: _move(Axis.ASSIMILATION, AssimilateState.INIT, AssimilateState.DONE, because)
+    for is_complete, because in (
+        (True, Because.DEPENDENCIES_MET),
+        (False, Because.WORKUNIT_FAILED),
+    )
+}
 _FAILED = {
     because: _move(Axis.WORKUNIT, WorkunitState.OPEN, WorkunitState.FAILED, because)
     for because in ERROR_BITS

@@ -105,13 +105,23 @@ family() {
   }'
 }
 
+# A client that says how long a program may take to end kills it, and us, after that time.
 end_family() {
+  patience=$(told max_termination_time | tail -n 1)
+  patience=${patience##*=}
+  patience=${patience%%.*}
+  case $patience in '' | *[!0-9]* | ?????*) patience=5 ;; *) patience=$((patience + 2)) ;; esac
   for signal in TERM KILL; do
     for pid in $(family "$1"); do kill -s "$signal" "$pid" 2>/dev/null; done
-    for pause in 0 1 1 1 1 1; do
-      sleep "$pause"
-      [ -n "$(family "$1")" ] || return 0
+    waited=0
+    sleep 0
+    while [ -n "$(family "$1")" ]; do
+      [ "$waited" -lt "$patience" ] || break
+      waited=$((waited + 1))
+      sleep 1
     done
+    [ -n "$(family "$1")" ] || return 0
+    patience=5
   done
 }
 
@@ -127,12 +137,13 @@ stop() {
 
 # --- What the server said ---------------------------------------------------------------------
 
-rule=exit_code inputs='' outputs=out optional='' words='' command='' has_words=no
+rule=exit_code inline=30000 inputs='' outputs=out optional='' words='' command='' has_words=no
 while [ $# -gt 0 ]; do
   case $1 in
     rule=*) rule=${1#*=} ;;
     in=*) inputs=${1#*=} ;;
     out=*) outputs=${1#*=} ;;
+    inline=*) inline=${1#*=} ;;
     opt=*) optional=${1#*=} ;;
     words=*) words=${1#*=} has_words=yes ;;
     shell=*) decode "${1#*=}"; command=$decoded ;;
@@ -358,11 +369,40 @@ trap - TERM INT HUP
 
 if [ ! -f "$keep/told" ]; then
   if [ -s "$keep/stderr" ]; then
-    tail -c 60000 "$keep/stderr" >&2
+    limit=60000
+    [ "$rule" != runner ] || limit=24000
+    tail -c "$limit" "$keep/stderr" >&2
     # The client's own words begin a line.
     [ -z "$(tail -c 1 "$keep/stderr")" ] || echo >&2
   fi
   : >"$keep/told"
+fi
+
+# A runner writes {"status": ..., "stdout": ..., "stderr": ...} to its standard output.  The server
+# reads it in one line of ours; < > & are escaped, because clients write them into XML.
+report_status() {
+  tr '\n' ' ' <"$keep/stdout" | LC_ALL=C sed 's/\\\\//g;s/\\"//g;s/: *"[^"]*"/:0/g' |
+    LC_ALL=C sed -n 's/^.*"status" *: *\([0-9]\{1,10\}\) *[,}].*$/\1/p'
+}
+
+if [ "$rule" = runner ] && [ ! -f "$keep/report" ]; then
+  nbytes=$(wc -c <"$keep/stdout")
+  case $(dd if="$keep/stdout" bs=1 count=1 2>/dev/null) in
+    '{') ;;
+    *) [ "$code" != 0 ] || code=2
+      fail "$code" "The program exited with $code, and reported no status." \
+        "Hint: it must write {\"status\": 1} to its standard output." ;;
+  esac
+  if [ "$nbytes" -le "$inline" ]; then
+    { printf 'manyhands-runner: '; tr '\n' ' ' <"$keep/stdout" |
+      LC_ALL=C sed 's/</\\u003c/g;s/>/\\u003e/g;s/&/\\u0026/g'; echo; } >"$keep/report.part"
+  else
+    [ -n "$outputs" ] || fail 1 "The report has $nbytes bytes, and the limit is $inline." \
+      "Hint: declare an output for it."
+    status=$(report_status)
+    printf 'manyhands-runner: {"status": %s, "in_file": true}\n' "${status:-2}" >"$keep/report.part"
+  fi
+  mv -f "$keep/report.part" "$keep/report" || fail 1 "The slot cannot be written to."
 fi
 
 missing=''
@@ -405,7 +445,7 @@ unset IFS
 loud=no
 [ ! -s "$keep/stderr" ] || loud=yes
 case $rule in
-  validator) failed=no ;;
+  validator | runner) failed=no ;;
   empty_stderr) failed=$loud ;;
   both) failed=$loud; [ "$code" = 0 ] || failed=yes ;;
   *) failed=no; [ "$code" = 0 ] || failed=yes ;;
@@ -416,5 +456,6 @@ if [ "$failed" = yes ]; then
 fi
 [ -z "$missing" ] || fail 1 "The program has not written $missing." \
   "Hint: it is looked for in the program's folder and in the slot."
+[ "$rule" != runner ] || cat "$keep/report" >&2
 echo 0 >boinc_finish_called
 exit 0

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from scheduler.dispatch.rules import sendability
 from scheduler.lifecycle import (
+    NO_RESULT,
     AssimilateState,
     ErrorMask,
     FileDeleteState,
@@ -26,6 +27,8 @@ from scheduler.work.rules.error_texts import LastError
 
 #: Maximum number of refused hosts that are named; further hosts are only counted.
 MAX_NAMED_HOSTS = 20
+#: Maximum number of parents that are named; further parents are only counted.
+MAX_NAMED_PARENTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,14 @@ class AllTried:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """A workunit on which the workunit depends; it has no answer."""
+
+    name: str
+    has_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Surroundings:
     """Facts from other tables that affect a workunit: refusals, science failures, an outage.
 
@@ -70,7 +81,9 @@ class Surroundings:
     confirmed, and `seen_hosts` the number of active hosts that the target allows.  `target` is a
     description of the host, account or team to which the workunit is restricted.  `away_since` is
     the time when the web server was last seen, during an outage.  `predecessor` is the name of the
-    batch that the workunit's batch follows.  Texts are empty if they do not apply.
+    batch for which the workunit waits.  `parents` are the first `MAX_NAMED_PARENTS` workunits
+    without an answer on which the workunit depends, failed ones first.  `queue` describes the
+    workunit's queue and its state.  Texts are empty if they do not apply.
     """
 
     refused: tuple[Refused, ...] = ()
@@ -82,10 +95,16 @@ class Surroundings:
     parked: tuple[Parked, ...] = ()
     away_since: datetime | None = None
     predecessor: str = ""
+    parents: tuple[Parent, ...] = ()
     last_error: LastError | None = None
     all_tried: AllTried | None = None
+    #: The code with which the workunit is held; None if it has no code.
+    hold_code: int | None = None
     #: The reason why no work of its app is sent, as a sentence; empty if work is sent.
     app_not_served: str = ""
+    queue: str = ""
+    #: The task list with which the results of the workunit are sent, as a sentence.
+    task_list: str = ""
 
 
 NOTHING_ELSE = Surroundings()
@@ -117,6 +136,8 @@ def explain_sending(around: Surroundings) -> tuple[str, ...]:
     """Return sentences that describe why a result is still unsent, and when it is given up."""
     lines = [around.app_not_served] if around.app_not_served else []
     lines += [f"is sent only to {around.target}"] if around.target else []
+    lines += [around.queue] if around.queue else []
+    lines += [around.task_list] if around.task_list else []
     lines += [_of_turns(around.all_tried)] if around.all_tried else []
     lines += [
         f"{refused.host} requested work at {at(refused.at)} and was refused: {refused.sentence}"
@@ -175,25 +196,39 @@ def _of_outage(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
 def _of_open(
     workunit: WorkunitFacts, verdict: Verdict, now: datetime, around: Surroundings
 ) -> Iterator[str]:
-    counts, predecessor = verdict.counts, around.predecessor
+    if workunit.is_group:
+        yield "is a group: it is complete when the workunits on which it depends have answers"
+        yield from _of_requests(workunit, around)
+        yield from _of_dependencies(workunit, around)
+        return
+    counts = verdict.counts
     yield f"has {_number(counts.successes, 'success')} of {workunit.min_quorum} needed to validate"
     if counts.inconclusive and counts.inconclusive == counts.successes:
         wanted = effective_target(workunit, counts)
         yield f"its successes disagree, so that {wanted} successes are needed"
     yield from _of_limits(workunit, counts)
-    yield from _of_requests(workunit)
-    if workunit.pending_dependency_count and not predecessor:
-        yield f"waits for {workunit.pending_dependency_count} workunits that it depends on"
-    elif workunit.pending_dependency_count:
-        yield f"waits for batch {predecessor} to end"
+    yield from _of_requests(workunit, around)
+    yield from _of_dependencies(workunit, around)
     if workunit.start_after is not None and workunit.start_after > now:
         yield f"must not start before {at(workunit.start_after)}"
     yield from _waits_for_results(workunit)
     if workunit.need_validate and not _is_parked(around, "validator"):
         yield "waits for the validator"
     for limit, meaning in ((workunit.end_before, "end"), (workunit.start_before, "start")):
-        if limit is not None and (meaning == "end" or not counts.ever_sent):
+        if limit is not None and limit > now and (meaning == "end" or not counts.ever_sent):
             yield f"expires if it does not {meaning} before {at(limit)}"
+
+
+def _of_dependencies(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
+    if not workunit.pending_dependency_count:
+        return
+    if around.predecessor:
+        yield f"waits for batch {around.predecessor} to end"
+    if number := workunit.pending_dependency_count - bool(around.predecessor):
+        names = ", ".join(parent.name for parent in around.parents)
+        more = ", ..." * (number > len(around.parents))
+        shown = f": {names}{more}" if names else ""
+        yield f"waits for {_number(number, 'workunit')} on which it depends{shown}"
 
 
 def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
@@ -212,13 +247,15 @@ def _of_limits(workunit: WorkunitFacts, counts: Counts) -> Iterator[str]:
         yield f"has had {_number(counts.total, 'result')} of at most {workunit.max_total_results}"
 
 
-def _of_requests(workunit: WorkunitFacts) -> Iterator[str]:
+def _of_requests(workunit: WorkunitFacts, around: Surroundings) -> Iterator[str]:
     if workunit.unsendable_at is not None:
         yield f"is unsendable since {at(workunit.unsendable_at)}: no host qualifies"
     if workunit.revalidate_requested_at is not None:
         yield "is to be validated again"
     if workunit.release_state == ReleaseState.HELD:
-        yield "is held by staff until they release it"
+        with_code = "" if around.hold_code is None else f" with code {around.hold_code}"
+        by = "by staff " if around.hold_code is None else ""
+        yield f"is held {by}until it is released{with_code}"
 
 
 def _waits_for_results(workunit: WorkunitFacts) -> Iterator[str]:
@@ -235,6 +272,11 @@ def _of_ended(workunit: WorkunitFacts, verdict: Verdict, around: Surroundings) -
     if workunit.error_mask:
         reasons = ", ".join((bit.name or "").lower() for bit in ErrorMask(workunit.error_mask))
         yield f"failed: {reasons.replace('_', ' ')}"
+        for parent in around.parents:
+            if parent.has_failed:
+                yield f"depended on {parent.name}, which failed"
+    elif workunit.canonical_result_id == NO_RESULT:
+        yield "is a complete group: the workunits on which it depends have answers"
     else:
         names = {result.id: result.name for result in workunit.results}
         canonical = workunit.canonical_result_id or 0
@@ -279,12 +321,18 @@ def _next_step(workunit: WorkunitFacts, verdict: Verdict, now: datetime) -> Iter
         )
         steps += ["reset its host class"] if verdict.reset_class else []
         yield f"the transitioner will: {'; '.join(steps)}"
-        if workunit.transition_at is None or workunit.transition_at > now:
+        if workunit.woken_at is None and not _is_past(workunit.transition_at, now):
             yield "but the transitioner was not woken: run fsck"
+    elif workunit.woken_at is not None or _is_past(workunit.transition_at, now):
+        yield "the transitioner will check it in its next pass"
     elif workunit.transition_at is None:
         yield "the transitioner has nothing to decide"
     else:
         yield f"the transitioner checks again at {at(workunit.transition_at)}"
+
+
+def _is_past(time: datetime | None, now: datetime) -> bool:
+    return time is not None and time <= now
 
 
 def explain_result(result: ResultFacts) -> tuple[str, ...]:

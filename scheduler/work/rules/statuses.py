@@ -54,6 +54,28 @@ def status_of(workunit: WorkunitFacts, *, now: datetime) -> Status:
     return Status.UNSENT
 
 
+#: The status codes of Disbatch that mean something else: orphaned, queued, claimed.
+_TAKEN_CODES: Final = {-6: "orphaned", -2: "queued", -1: "claimed"}
+#: The code of a workunit that was submitted with `held`, and of a hold without a code by its
+#: submitter: "held" in Disbatch.
+DEFAULT_HOLD_CODE: Final = -4
+_MIN_HOLD_CODE: Final = -(2**15)
+
+
+def hold_code_fault(code: int) -> str:
+    """Return why a number cannot be the code of a hold, with a hint; an empty text if it can.
+
+    >>> hold_code_fault(-7), hold_code_fault(-2)
+    ('', 'hold_code is -2, which means queued. Hint: use -3, -4, -5, or -7 and lower.')
+    """
+    hint = "Hint: use -3, -4, -5, or -7 and lower."
+    if meaning := _TAKEN_CODES.get(code):
+        return f"hold_code is {code}, which means {meaning}. {hint}"
+    if not _MIN_HOLD_CODE <= code < 0:
+        return f"hold_code is {code}, not a number from {_MIN_HOLD_CODE} to -1. {hint}"
+    return ""
+
+
 def error_words(error_mask: int) -> list[str]:
     """Return the names of the errors in the `error_mask` of a workunit.
 

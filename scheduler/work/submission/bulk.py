@@ -30,7 +30,12 @@ from scheduler.sql import release
 from scheduler.work.submission import new_inputs
 from scheduler.work.submission.facts import NewBatch, NewWorkunit
 from scheduler.work.submission.rules import new_workunits
-from scheduler.work.submission.rules.work_from_dicts import BadDescription, new_batch, new_workunit
+from scheduler.work.submission.rules.work_from_dicts import (
+    BadDescription,
+    new_batch,
+    new_workunit,
+    with_field_names,
+)
 from scheduler.work.submission.submission_checks import SubmissionRefused
 from scheduler.work.submission.submit import CreatedWorkunits, Pipeline, retried
 from scheduler.work.submission.workunit_rows import WorkunitRow
@@ -230,6 +235,21 @@ def submit_lines(
         return outcome
 
 
+def check_lines(head: Head, lines: Iterable[Line], *, submitter: Account, now: datetime) -> None:
+    """Check workunits as `submit_lines` does in its first pass, and create none.
+
+    Raises the same exceptions, except for quotas, names that are taken, and keys.
+    """
+    pipeline = Pipeline(head.app, head.batch, submitter, now=now)
+    submitters.require_submit(submitter, App(pk=pipeline.target.id, name=pipeline.target.name))
+    with storage.spooled() as spool:
+        first_pass = _FirstPass(pipeline, head.defaults, submitter, spool)
+        try:
+            first_pass.read(lines)
+        finally:
+            first_pass.holds.abandon(now=now)
+
+
 class _FirstPass:
     """Reads and validates lines, stores the contents of their files, and spools rows.
 
@@ -294,10 +314,7 @@ class _FirstPass:
             return None
         if not isinstance(workunit, NewWorkunit):
             try:
-                workunit = new_workunit(
-                    {**self._defaults, **workunit} if isinstance(workunit, dict) else workunit,
-                    from_outside=True,
-                )
+                workunit = new_workunit(self._with_defaults(workunit), from_outside=True)
             except BadDescription as bad:
                 fault = new_workunits.Fault(bad.sentence, bad.hint)
                 self._fault(line.number, bad.pointer, fault)
@@ -312,6 +329,12 @@ class _FirstPass:
                 )
                 self._fault(line.number, "/name", fault)
         return workunit
+
+    def _with_defaults(self, value: object) -> object:
+        """Return a description with the defaults of the submission; a group has no defaults."""
+        if not isinstance(value, dict) or value.get("group") is True:
+            return value
+        return {**self._defaults, **with_field_names(value)}
 
     def _fault(self, number: int, pointer: str, fault: new_workunits.Fault) -> None:
         self._faulty += 1
@@ -330,6 +353,7 @@ class _FirstPass:
         except download_files.UnknownFiles as unknown:
             self._name_unknown(chunk, set(unknown.names))
             return
+        self.pipeline.note_dependencies(workunits)
         for row in self.pipeline.rows(workunits, inputs, first=self.count - len(chunk)):
             self._spool.write(orjson.dumps(tuple(row), option=orjson.OPT_APPEND_NEWLINE))
             self.first_name = self.first_name or row.name
@@ -358,10 +382,11 @@ class _FirstPass:
 
 def _with_defaults_of_app(app: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Return the app's defaults, overridden by the submission's defaults; raises `BadHead`."""
-    defaults = {**app, **own}
-    for prefix, fields in (("workunit_defaults of the app: ", app), ("", defaults)):
+    defaults: dict[str, Any] = {}
+    for prefix, fields in (("workunit_defaults of the app: ", app), ("", own)):
         try:
-            new_workunit(fields, from_outside=True)
+            defaults |= with_field_names(fields)
+            new_workunit(defaults, from_outside=True)
         except BadDescription as bad:
             pointer = f"/defaults{bad.pointer}"
             raise BadHead(f"{prefix}{bad.sentence}", bad.hint, pointer) from None

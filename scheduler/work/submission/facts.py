@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
+
+from scheduler.work.rules.dependency_graphs import Reference
+from scheduler.work.rules.statuses import DEFAULT_HOLD_CODE
 
 #: BOINC's defaults; they are raised to `target_nresults` if that is larger.
 DEFAULT_MAX_ERROR_RESULTS = 3
@@ -70,14 +73,28 @@ class NewWorkunit:
     `rsc_disk_bound`, and bytes per second for `rsc_bandwidth_bound`.  If `target_nresults`,
     `max_total_results` or `max_success_results` is None, it depends on `min_quorum`.  If `name`
     is None, a name is generated.  With `held`, no results are sent until the workunit is released.
-    `pending_dependency_count` must be 0: only `NewBatch.after` makes workunits wait.
+    A negative `hold_code` does the same, and is stored with the workunit while it is held.
+    `after` has the names or ids of workunits of the same submitter, which must have an answer
+    before this workunit is released; it fails if one of them fails.  `continuations` has those that
+    wait for this one.  A `group` has no command and no results: it is complete when the workunits
+    in `after` have answers, and has only a name, dependencies and meta.  `pending_dependency_count`
+    must be 0: the server counts dependencies.
 
     If `priority` is None, the priority of the batch applies.  If that is None as well, the priority
     is 0 or, with fair share, is computed from the submitter's share.  `keywords` are BOINC's
     keyword ids, separated by commas.  An `app_version_num` of 0 allows every version of the app,
     and a `size_class` of -1 allows every host.  At most one of the `target_*` ids restricts the
     workunit to a host, an account or a team.  With `broadcast`, every host that can run the
-    workunit gets a result, until `end_before`.
+    workunit gets a result, until `end_before`.  `queue` is the name of a queue.
+    `max_termination_time` is the time that a cancelled program gets to end after SIGTERM; None
+    means the app's.
+
+    The workunits of a submission with one `bundle` label are a task list: one host gets all of them
+    and runs them in order.  `expected_duration` is the run time on which the list's lease is based.
+
+    `requested_cpus` and `requested_gpus` are the CPUs and GPUs that each result uses; 0 means those
+    of its app version.  With `start_offset_seconds`, a random delay of at most that many seconds,
+    in whole milliseconds, is added to `start_after`, which is the time of submission by default.
     """
 
     name: str | None = None
@@ -90,7 +107,11 @@ class NewWorkunit:
     rsc_memory_bound: float = 5e8
     rsc_disk_bound: float = 1e9
     rsc_bandwidth_bound: float = 0.0
+    requested_cpus: float = 0.0
+    requested_gpus: float = 0.0
     delay_bound: timedelta = timedelta(days=7)
+    expected_duration: timedelta | None = None
+    max_termination_time: timedelta | None = None
     min_quorum: int = 1
     target_nresults: int | None = None
     max_error_results: int = DEFAULT_MAX_ERROR_RESULTS
@@ -105,13 +126,27 @@ class NewWorkunit:
     target_account: int | None = None
     target_team: int | None = None
     broadcast: bool = False
+    queue: str | None = None
 
     start_after: datetime | None = None
     start_before: datetime | None = None
     end_before: datetime | None = None
+    start_offset_seconds: float = 0.0
     held: bool = False
+    hold_code: int | None = None
+    group: bool = False
+    after: tuple[Reference, ...] = ()
+    continuations: tuple[Reference, ...] = ()
     pending_dependency_count: int = 0
+    bundle: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def hold(self) -> int | None:
+        """The code with which the workunit is held at first, or None if it is not held."""
+        if self.hold_code is None and self.held:
+            return DEFAULT_HOLD_CODE
+        return self.hold_code
 
     @property
     def target(self) -> int:
@@ -146,6 +181,8 @@ class NewBatch:
     this batch wait until the predecessor is over, and fail if workunits of the predecessor failed.
     With `after_any`, they start even then.  `priority` applies to workunits without a priority.
     With `keep_outputs`, outputs and rows of finished workunits are kept until the batch is retired.
+    With `bundle_size` or `bundle_duration`, the workunits are sent in task lists of at most that
+    many workunits, and of at most that expected run time.
     """
 
     name: str | None = None
@@ -155,6 +192,8 @@ class NewBatch:
     priority: int | None = None
     accelerate_tail: bool = False
     keep_outputs: bool = False
+    bundle_size: int | None = None
+    bundle_duration: timedelta | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -171,6 +210,16 @@ class AppRules:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueTarget:
+    """A queue that workunits name; `app` is the only app whose work it accepts, or None."""
+
+    id: int
+    name: str
+    app: str | None = None
+    trusted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Addressees:
     """The ids of the existing hosts, accounts and teams among the targets of workunits.
 
@@ -183,3 +232,19 @@ class Addressees:
     denied_hosts: frozenset[int] = frozenset()
     accounts: frozenset[int] = frozenset()
     teams: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class NewEdges:
+    """The edges of a workunit: the workunits for which it waits, and those that wait for it."""
+
+    workunit_id: int
+    after: Sequence[Reference]
+    continuations: Sequence[Reference]
+
+    def edges(self) -> Iterable[tuple[Reference, Reference]]:
+        """Yield the edges as pairs of the parent and the child."""
+        for parent in self.after:
+            yield parent, self.workunit_id
+        for child in self.continuations:
+            yield self.workunit_id, child

@@ -20,14 +20,22 @@ from scheduler.models import Account, App, Batch
 from scheduler.rights import Right
 from scheduler.sql import fetch_one
 from scheduler.work.submission.facts import NewBatch
-from scheduler.work.submission.rules import new_workunits
+from scheduler.work.submission.rules import bundling, new_workunits
 from scheduler.work.submission.submission_checks import SubmissionRefused, may_set_priority
 from scheduler.work.submission.workunit_rows import SubmissionContext
 
 State = Batch.State
 _OPEN = [State.INIT.value, State.IN_PROGRESS.value, State.COMPLETE.value]
 #: Settings of an existing batch that a submission may repeat but not change.
-_SETTINGS = ("after", "after_any", "priority", "accelerate_tail", "meta")
+_SETTINGS = (
+    "after",
+    "after_any",
+    "priority",
+    "accelerate_tail",
+    "meta",
+    "bundle_size",
+    "bundle_duration",
+)
 
 
 class BatchRefused(SubmissionRefused):
@@ -148,6 +156,7 @@ def open_batch(
             priority=row["priority"] if may_set_priority(submitter) else None,
             waits=after is not None and waits(after, submitter, after_any=row["after_any"]),
             outputs_kept=row["keep_outputs"],
+            in_lists=row["bundle_size"] is not None or row["bundle_duration"] is not None,
         ),
         row["name"],
         row["workunits_before"],
@@ -156,7 +165,8 @@ def open_batch(
 
 
 def _check(wanted: NewBatch, now: datetime) -> None:
-    if faults := new_workunits.batch_faults(wanted, now=now):
+    faults = (*new_workunits.batch_faults(wanted, now=now), *bundling.batch_faults(wanted))
+    if faults:
         raise BatchRefused(" ".join(str(fault) for fault in faults))
 
 
@@ -172,6 +182,8 @@ def _columns(wanted: NewBatch) -> dict[str, Any]:
         "priority": wanted.priority,
         "accelerate_tail": wanted.accelerate_tail,
         "keep_outputs": wanted.keep_outputs,
+        "bundle_size": wanted.bundle_size,
+        "bundle_duration": wanted.bundle_duration,
         "meta": dict(wanted.meta),
     }
 

@@ -1,7 +1,7 @@
 -- Reopens or creates the batch; returns no row if it is closed or belongs to another app.
 INSERT INTO batch (
     name, submitter_id, app_id, state, created_at, expire_at, accelerate_tail, priority,
-    keep_outputs, after_id, after_any, meta
+    keep_outputs, after_id, after_any, meta, bundle_size, bundle_duration
 )
 VALUES (
     %(name)s::text,
@@ -15,7 +15,9 @@ VALUES (
     %(keep_outputs)s::boolean,
     %(after_id)s::bigint,
     %(after_any)s::boolean,
-    %(meta)s::jsonb
+    %(meta)s::jsonb,
+    %(bundle_size)s::integer,
+    %(bundle_duration)s::interval
 )
 ON CONFLICT (submitter_id, name) DO UPDATE
     SET
@@ -36,4 +38,6 @@ RETURNING
     after_id,
     after_any,
     meta,
+    bundle_size,
+    bundle_duration,
     workunits_submitted AS workunits_before

@@ -21,4 +21,6 @@ RETURNING
     after_id,
     after_any,
     meta,
+    bundle_size,
+    bundle_duration,
     workunits_submitted AS workunits_before

@@ -16,9 +16,15 @@ from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.models import Account, App
 from scheduler.rights import Right
-from scheduler.sql import fetch, fetch_one
-from scheduler.work.submission.facts import Addressees, AppRules, NewBatch, NewWorkunit
-from scheduler.work.submission.rules import aiming, new_workunits
+from scheduler.sql import fetch, fetch_into, fetch_one
+from scheduler.work.submission.facts import (
+    Addressees,
+    AppRules,
+    NewBatch,
+    NewWorkunit,
+    QueueTarget,
+)
+from scheduler.work.submission.rules import aiming, bundling, new_workunits, queueing
 
 #: Maximum number of app names that a message lists.
 _MAX_SHOWN_APPS = 10
@@ -88,7 +94,10 @@ def _no_such_app(name: str) -> str:
 
 
 class WorkunitChecks:
-    """Checks the workunits of one submission chunk by chunk, and collects warnings about them."""
+    """Checks the workunits of one submission chunk by chunk, and collects warnings about them.
+
+    `queues` are the queues that the workunits name, by name.
+    """
 
     def __init__(
         self,
@@ -100,8 +109,11 @@ class WorkunitChecks:
     ) -> None:
         self._target, self._submitter, self._now = target, submitter, now
         self.survey = new_workunits.Survey(target.speed)
+        self.queues: dict[str, QueueTarget] = {}
+        self._read: set[str] = set()
         self._aimed: dict[str, None] = {}
         self._has_priority = isinstance(batch, NewBatch) and batch.priority is not None
+        self._has_batch = batch is not None
 
     def faults(self, workunits: Sequence[NewWorkunit]) -> Faults:
         """Return all faults of a chunk by the indexes of the workunits.
@@ -114,15 +126,31 @@ class WorkunitChecks:
         )
         if self._target.rules.kind != "native":
             own = _with_refused_names(own, workunits)
+        self._read_queues(workunits)
+        queued = queueing.faults(workunits, app=self._target.name, queues=self.queues)
         aimed = aiming.faults(workunits, app=self._target.rules, addressees=addressees)
         self.survey.add(workunits)
         warnings = aiming.warnings(workunits, app=self._target.rules, addressees=addressees)
         self._aimed |= dict.fromkeys(warnings)
         self._has_priority = self._has_priority or any(w.priority is not None for w in workunits)
-        if not aimed:
+        listed = bundling.faults(workunits, app=self._target.rules, has_batch=self._has_batch)
+        if not (aimed or queued or listed):
             return own
-        indexes = sorted(own.keys() | aimed.keys())
-        return {index: own.get(index, ()) + aimed.get(index, ()) for index in indexes}
+        return {
+            index: own.get(index, ())
+            + aimed.get(index, ())
+            + queued.get(index, ())
+            + listed.get(index, ())
+            for index in sorted(own.keys() | aimed.keys() | queued.keys() | listed.keys())
+        }
+
+    def _read_queues(self, workunits: Sequence[NewWorkunit]) -> None:
+        """Read the queues that were not named before; runs no statement without such queues."""
+        named = {workunit.queue for workunit in workunits if workunit.queue is not None}
+        if names := sorted(name for name in named - self._read if "\0" not in name):
+            self._read |= named
+            rows = fetch_into(QueueTarget, "work/submission/read_queues_by_name", {"names": names})
+            self.queues |= {queue.name: queue for queue in rows}
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about settings in all chunks that are probably mistakes."""

@@ -17,16 +17,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import count
+from random import random
 from typing import TypeVar
 
 from django.db import OperationalError, connection, transaction
 
 from scheduler.files.rules.refused_names import usable
 from scheduler.models import Account
+from scheduler.work import dependencies
 from scheduler.work.submission import new_batches, new_inputs, workunit_rows
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.new_batches import BatchRefused
-from scheduler.work.submission.rules import new_workunits
+from scheduler.work.submission.rules import bundling, new_workunits
 from scheduler.work.submission.submission_checks import (
     SubmissionRefused,
     UnknownApp,
@@ -104,11 +106,32 @@ class Pipeline:
         self.checks = WorkunitChecks(self.target, submitter, batch=batch, now=now)
         self._batch = batch
         self._stem = usable(f"{app}_{secrets.token_hex(4)}")
-        self._writer = workunit_rows.WorkunitWriter(honors_priorities=may_set_priority(submitter))
+        self._writer = workunit_rows.WorkunitWriter(
+            honors_priorities=may_set_priority(submitter), queues=self.checks.queues
+        )
+        self._edge_count = 0
+        self._continued: set[str] = set()
 
     def name(self, workunit: NewWorkunit, index: int) -> str:
         """Return the workunit's name; without a name, generate one that contains `index`."""
         return workunit.name or f"{self._stem}_{index}"
+
+    def note_dependencies(self, workunits: Iterable[NewWorkunit]) -> None:
+        """Remember which workunits wait for others; call it for all workunits before `write`.
+
+        Raises `TooManyDependencies`.
+        """
+        for workunit in workunits:
+            if workunit.after or workunit.continuations:
+                self._edge_count += len(workunit.after) + len(workunit.continuations)
+                if self._edge_count > dependencies.MAX_EDGES:
+                    raise dependencies.TooManyDependencies(
+                        f"The submission has more than {dependencies.MAX_EDGES} dependencies. "
+                        "Hint: join workunits by groups, or send several submissions."
+                    )
+                self._continued.update(
+                    child for child in workunit.continuations if isinstance(child, str)
+                )
 
     def keep_inputs(
         self, workunits: Sequence[NewWorkunit], contents: new_inputs.AllStaged
@@ -123,17 +146,31 @@ class Pipeline:
         """Yield the rows of checked workunits, which are numbered from `first`."""
         for index, workunit in enumerate(workunits):
             name = self.name(workunit, first + index)
+            if workunit.start_offset_seconds:
+                workunit = new_workunits.with_start_offset(  # noqa: PLW2901
+                    workunit,
+                    now=self.now,
+                    draw=random(),  # noqa: S311  not a secret
+                )
             yield self._writer.prepare(workunit, name, inputs.get(index, ()))
 
     def open_batch(self) -> new_batches.Opened:
-        """Open the batch in the caller's transaction (`new_batches.open_batch`)."""
-        return new_batches.open_batch(
+        """Open the batch in the caller's transaction (`new_batches.open_batch`).
+
+        If there are dependencies, the submitter's graph is locked first.
+        """
+        if self._edge_count:
+            dependencies.lock_graph(self._owner)
+        opened = new_batches.open_batch(
             self._batch,
             app_id=self.target.id,
             app=self.target.name,
             submitter=self.submitter,
             now=self.now,
         )
+        if opened.context.in_lists and (fault := bundling.adaptive_fault(self.target.rules)):
+            raise new_batches.BatchRefused(str(fault))
+        return opened
 
     def write(
         self,
@@ -141,10 +178,23 @@ class Pipeline:
         opened: new_batches.Opened,
         created: CreatedWorkunits | None,
     ) -> None:
-        """Write rows in the caller's transaction (`workunit_rows.write`)."""
-        workunit_rows.write(
-            rows, opened.context, submitter=self.submitter, created=created, now=self.now
+        """Write rows and dependencies in the caller's transaction (`workunit_rows.write`)."""
+        links = workunit_rows.write(
+            rows,
+            opened.context,
+            submitter=self.submitter,
+            created=created,
+            continued=self._continued,
+            now=self.now,
         )
+        if links:
+            edges = [edge for link in links for edge in link.edges()]
+            dependencies.connect(edges, self._owner, now=self.now)
+
+    @property
+    def _owner(self) -> Account | None:
+        """The owner of the workunits: the submitter, or None for workunits without a batch."""
+        return None if self._batch is None else self.submitter
 
 
 def retried(attempt: Callable[[], T], names: Callable[[], Iterable[str]]) -> T:
@@ -188,8 +238,8 @@ def submit(
 
     Raises `UnknownApp` if the app does not exist or accepts no work, `BadWorkunits` for invalid
     workunits, `DuplicateNames` for names that are repeated or taken, `BatchRefused` for a batch
-    that cannot be opened (`new_batches.open_batch`), and `download_files.UnknownFiles` for input
-    files that the server does not have.
+    that cannot be opened (`new_batches.open_batch`), `download_files.UnknownFiles` for input files
+    that the server does not have, and `DependencyRefused` for dependencies that are not allowed.
     """
     wanted = NewBatch(name=batch) if isinstance(batch, str) else batch
     pipeline = Pipeline(app, wanted, submitter, now=now)
@@ -198,6 +248,7 @@ def submit(
     if repeated := new_workunits.duplicates(workunits):
         raise DuplicateNames(sorted(repeated), where="given more than once")
     created = CreatedWorkunits()
+    pipeline.note_dependencies(workunits)
 
     def attempt() -> Submission:
         # Staged for each attempt: publishing consumes staged files, even if it is rolled back.

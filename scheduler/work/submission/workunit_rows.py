@@ -3,17 +3,17 @@
 Theory of operation.  `WorkunitWriter` prepares rows as text.  It needs no database, so `bulk`
 prepares all rows before its transaction, which is therefore short.  `write` adds the values that
 are known only in the transaction: the id, the priority and the values from the batch.  It also
-writes the workunits' inputs and first ledger entries.  Ids are drawn in advance, so that inputs and
-ledger entries need no join.  A name that is already taken aborts the transaction; then
+writes the workunits' inputs, wake-ups and first ledger entries.  Ids are drawn in advance, so that
+inputs and ledger entries need no join.  A name that is already taken aborts the transaction; then
 `raise_for_taken_names` reads all taken names.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
@@ -25,10 +25,12 @@ from psycopg.errors import UniqueViolation
 from scheduler import wakeups
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
 from scheduler.models import Account, Batch
+from scheduler.results.rules.replication import RECHECK_INTERVAL
 from scheduler.sql import copy_rows, escaped, fetch, fetch_one
-from scheduler.work.submission import shares
-from scheduler.work.submission.facts import NewFile, NewWorkunit
-from scheduler.work.submission.rules import new_workunits
+from scheduler.work.rules.dependency_graphs import Reference
+from scheduler.work.submission import listed, shares
+from scheduler.work.submission.facts import NewEdges, NewFile, NewWorkunit, QueueTarget
+from scheduler.work.submission.rules import bundling, new_workunits
 from scheduler.work.submission.submission_checks import SubmissionRefused
 
 #: Number of workunits that one COPY writes.
@@ -40,7 +42,8 @@ _MAX_CACHED_KINDS = 1000
 _NULL = r"\N"
 _HELD = ReleaseState.HELD.value
 _INACTIVE = ReleaseState.INACTIVE.value
-_RELEASED_COLUMNS = f"{ReleaseState.RELEASED.value}\t0"
+_NO_QUEUES: Mapping[str, QueueTarget] = {}
+_RELEASED_COLUMNS = f"{ReleaseState.RELEASED.value}\t0\t{_NULL}"
 
 
 class DuplicateNames(SubmissionRefused):
@@ -76,38 +79,51 @@ class WorkunitRow(NamedTuple):
 
     `own_columns`, `shared_columns` and the text that follows each file id in `inputs` are in
     COPY's text format.  `priority` is the requested priority; None means the priority of the batch
-    or, with fair share, the priority by the submitter's share.
+    or, with fair share, the priority by the submitter's share.  `after` and `continuations` are the
+    dependencies of the workunit, `bundle` is the label of its task list.
     """
 
     name: str
-    is_held: bool
+    hold_code: int | None
     pending: int
     priority: int | None
     operations: float
     own_columns: str
     shared_columns: str
     inputs: tuple[tuple[int, str], ...]
+    after: tuple[Reference, ...] = ()
+    continuations: tuple[Reference, ...] = ()
+    bundle: str | None = None
+    can_be_listed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionContext:
-    """The app, the batch and the batch's settings, which all workunits of a submission share."""
+    """The app, the batch and the batch's settings, which all workunits of a submission share.
+
+    With `in_lists`, the workunits are sent in task lists, which the server makes of them.
+    """
 
     app_id: int
     batch_id: int | None = None
     priority: int | None = None
     waits: bool = False
     outputs_kept: bool = False
+    in_lists: bool = False
 
 
 class WorkunitWriter:
     """Prepares rows, and caches the text of columns that are equal for workunits of one shape.
 
-    Explicit priorities are ignored unless `honors_priorities` is true.
+    Explicit priorities are ignored unless `honors_priorities` is true.  `queues` are the queues
+    that the workunits name, by name.
     """
 
-    def __init__(self, *, honors_priorities: bool) -> None:
+    def __init__(
+        self, *, honors_priorities: bool, queues: Mapping[str, QueueTarget] = _NO_QUEUES
+    ) -> None:
         self._honors_priorities = honors_priorities
+        self._queues = queues
         self._shared_columns: dict[tuple[object, ...], str] = {}
 
     def prepare(
@@ -119,17 +135,23 @@ class WorkunitWriter:
         if shared is None:
             if len(self._shared_columns) >= _MAX_CACHED_KINDS:
                 self._shared_columns.clear()
-            shared = self._shared_columns[key] = _shared_columns(workunit)
+            shared = self._shared_columns[key] = _shared_columns(
+                workunit, None if workunit.queue is None else self._queues[workunit.queue].id
+            )
         meta = escaped(json.dumps(dict(workunit.meta))) if workunit.meta else "{}"
         return WorkunitRow(
             name,
-            workunit.held,
+            workunit.hold,
             workunit.pending_dependency_count,
             workunit.priority if self._honors_priorities else None,
             workunit.operations,
             f"{escaped(workunit.command_line)}\t{meta}",
             shared,
             tuple([(file_id, _reference(file)) for file_id, file in inputs]) if inputs else (),
+            workunit.after,
+            workunit.continuations,
+            workunit.bundle,
+            bundling.can_be_listed(workunit),
         )
 
 
@@ -139,9 +161,13 @@ def write(
     *,
     submitter: Account | None,
     created: CreatedWorkunits | None = None,
+    continued: Collection[str] = (),
     now: datetime,
-) -> None:
+) -> list[NewEdges]:
     """Write rows in the caller's transaction, chunk by chunk, and add their number to the batch.
+
+    Returns the edges of rows with dependencies, which the caller must insert.  `continued` has the
+    names that are continuations of other rows: these workunits are created inactive, too.
 
     With fair share, the priority of a workunit without a requested priority is computed from the
     submitter's share.  The ids and names of an earlier attempt, which was rolled back, are removed
@@ -153,31 +179,57 @@ def write(
         created.names.clear()
     clock = shares.ShareClock(submitter, now=now) if settings.PROJECT.fair_share else None
     wakeups.after_commit("transitioner")
+    edges: list[NewEdges] = []
+    lists = listed.NewLists(
+        context.app_id,
+        context.batch_id,
+        in_lists=context.in_lists,
+        continued=continued,
+        now=now,
+    )
     workunit_end, ledger_end = _workunit_end(context, now), _ledger_end(now)
+    wakeup_end = f"\t{now.isoformat()}\n"
     remaining, count = iter(rows), 0
     while chunk := list(islice(remaining, CHUNK_SIZE)):
         drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(chunk)}) or {}
         ids: tuple[int, ...] = tuple(drawn["ids"])
-        try:
-            copy_rows(
-                "work/submission/copy_workunits",
-                _workunits(chunk, ids, context, clock, workunit_end),
-            )
-        except IntegrityError as error:
-            if isinstance(error.__cause__, UniqueViolation):
-                raise NameTaken from error
-            raise
+        priorities = _priorities(chunk, context, clock)
+        bundle_ids = lists.assign(chunk, ids, priorities)
+        _copy_workunits(
+            _workunits(chunk, ids, priorities, bundle_ids, context, workunit_end, continued)
+        )
+        copy_rows("work/submission/copy_wakeups", "".join([f"{id_}{wakeup_end}" for id_ in ids]))
         if settings.PROJECT.ledger:
             entries = "".join([f"{id_}{ledger_end}" for id_ in ids])
             copy_rows("work/submission/copy_first_moves", entries)
         if inputs := _inputs(chunk, ids):
             copy_rows("work/submission/copy_inputs", inputs)
+        edges += [
+            NewEdges(id_, row.after, row.continuations)
+            for id_, row in zip(ids, chunk, strict=True)
+            if row.after or row.continuations
+        ]
         count += len(ids)
         if created is not None:
             created.ids.extend(ids)
             created.names.extend([row.name for row in chunk])
+    lists.finish()
     if clock:
         clock.save()
+    _count_in_batch(context, count)
+    return edges
+
+
+def _copy_workunits(text: str) -> None:
+    try:
+        copy_rows("work/submission/copy_workunits", text)
+    except IntegrityError as error:
+        if isinstance(error.__cause__, UniqueViolation):
+            raise NameTaken from error
+        raise
+
+
+def _count_in_batch(context: SubmissionContext, count: int) -> None:
     if context.batch_id is not None and count:
         total = F("workunits_submitted") + count
         Batch.objects.filter(pk=context.batch_id).update(workunits_submitted=total)
@@ -199,8 +251,10 @@ def _workunit_end(context: SubmissionContext, now: datetime) -> str:
     """Return the last columns of `copy_workunits.sql`, equal for all rows of a submission."""
     moment = now.isoformat()
     batch = _NULL if context.batch_id is None else context.batch_id
-    kept = "t" if context.outputs_kept else "f"
-    return f"\t{context.app_id}\t{batch}\t{kept}\t{moment}\t{moment}\n"
+    kept, waits = ("t" if flag else "f" for flag in (context.outputs_kept, context.waits))
+    # The transitioner looks earlier, and then need not write a row only to set this time.
+    recheck_at = (now + RECHECK_INTERVAL).isoformat()
+    return f"\t{context.app_id}\t{batch}\t{kept}\t{waits}\t{moment}\t{recheck_at}\n"
 
 
 def _ledger_end(now: datetime) -> str:
@@ -212,26 +266,30 @@ def _ledger_end(now: datetime) -> str:
 def _workunits(
     chunk: Sequence[WorkunitRow],
     ids: Sequence[int],
+    priorities: Sequence[int],
+    bundle_ids: Sequence[str],
     context: SubmissionContext,
-    clock: shares.ShareClock | None,
     end: str,
+    continued: Collection[str],
 ) -> str:
     """Return the text for COPY, with columns in the order of `copy_workunits.sql`."""
-    priorities = _priorities(chunk, context, clock)
     return "".join(
         [
-            f"{id_}\t{row.name}\t{priority}\t{_release_columns(row, context)}"
-            f"\t{row.own_columns}\t{row.shared_columns}{end}"
-            for id_, row, priority in zip(ids, chunk, priorities, strict=True)
+            f"{id_}\t{row.name}\t{priority}\t{_release_columns(row, context, continued)}"
+            f"\t{row.own_columns}\t{row.shared_columns}\t{bundle}{end}"
+            for id_, row, priority, bundle in zip(ids, chunk, priorities, bundle_ids, strict=True)
         ]
     )
 
 
-def _release_columns(row: WorkunitRow, context: SubmissionContext) -> str:
-    pending = row.pending + context.waits
-    if not (pending or row.is_held):
-        return _RELEASED_COLUMNS
-    return f"{_INACTIVE if pending else _HELD}\t{pending}"
+def _release_columns(
+    row: WorkunitRow, context: SubmissionContext, continued: Collection[str]
+) -> str:
+    # The count is computed again when the edges are inserted.
+    pending = row.pending + context.waits + len(row.after) + (row.name in continued)
+    if pending:
+        return f"{_INACTIVE}\t{pending}\t{_NULL}"
+    return _RELEASED_COLUMNS if row.hold_code is None else f"{_HELD}\t0\t{row.hold_code}"
 
 
 def _priorities(
@@ -259,7 +317,11 @@ def _reference(file: NewFile) -> str:
     return f"{file.open_name}\t{'t' if file.copy_file else 'f'}\t{'t' if file.sticky else 'f'}"
 
 
-def _shared_columns(workunit: NewWorkunit) -> str:
+def _interval(duration: timedelta | None) -> str | None:
+    return None if duration is None else f"{duration.total_seconds():f} seconds"
+
+
+def _shared_columns(workunit: NewWorkunit, queue_id: int | None) -> str:
     """Return the columns of `copy_workunits.sql` that are equal for workunits of one shape."""
     values = (
         escaped(json.dumps([output.as_json() for output in workunit.outputs])),
@@ -270,7 +332,11 @@ def _shared_columns(workunit: NewWorkunit) -> str:
         workunit.rsc_memory_bound,
         workunit.rsc_disk_bound,
         workunit.rsc_bandwidth_bound,
+        workunit.requested_cpus,
+        workunit.requested_gpus,
         f"{workunit.delay_bound.total_seconds():f} seconds",
+        _interval(workunit.expected_duration),
+        _interval(workunit.max_termination_time),
         workunit.min_quorum,
         workunit.target,
         workunit.max_error_results,
@@ -282,9 +348,11 @@ def _shared_columns(workunit: NewWorkunit) -> str:
         workunit.target_host,
         workunit.target_account,
         workunit.target_team,
+        queue_id,
         workunit.broadcast,
         workunit.start_after,
         workunit.start_before,
         workunit.end_before,
+        workunit.group,
     )
     return "\t".join([_NULL if value is None else str(value) for value in values])

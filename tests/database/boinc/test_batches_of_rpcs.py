@@ -22,7 +22,7 @@ from scheduler.boinc.conversation import Call
 from scheduler.boinc.wire import messages
 from scheduler.dispatch import search
 from scheduler.lifecycle import Outcome, ServerState
-from scheduler.models import Host, HostAppVersion, LedgerEntry, Result, Workunit
+from scheduler.models import Host, HostAppVersion, LedgerEntry, Result, Workunit, WorkunitWakeup
 from tests.scripted_client import ScriptedClient, a_client, put_upload
 from tests.work import an_app, workunits
 
@@ -292,6 +292,7 @@ def test_concurrent_batches_and_daemons_keep_all_invariants() -> None:
     end = timezone.now()
     for _ in range(3):
         a_pass_of_each(end)
+    assert not WorkunitWakeup.objects.exists()
     assert not Workunit.objects.filter(transition_at__lte=end).exists()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from datetime import timedelta
 from decimal import Decimal
 from io import StringIO
@@ -13,10 +14,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from django.core.management import CommandError, call_command
 
+from daemons import housekeeper
+from scheduler import storage
 from scheduler.boinc import statistics_export as queries
 from scheduler.management import statistics
 from scheduler.management.statistics import BadFolder, export
-from scheduler.models import Team
+from scheduler.models import StatisticsDeletion, Team
+from scheduler.people.personal_data import consents
 from tests import rows
 from tests.conftest import NOON
 
@@ -47,8 +51,125 @@ def exported(folder, name):
     return [{field.tag: field.text or "" for field in element} for element in root]
 
 
+#: PROTOCOL 8.1: the root and the row of each file, and the row's elements in order; those with a
+#: question mark may be missing.
+CREDIT_ELEMENTS = "total_credit expavg_credit expavg_time"
+DOCUMENTS = {
+    "user.gz": (
+        "users/user",
+        f"id name create_time {CREDIT_ELEMENTS} cpid country? url? teamid? has_profile?",
+    ),
+    "team.gz": (
+        "teams/team",
+        (
+            f"id type name userid {CREDIT_ELEMENTS} founder_name create_time url? name_html? "
+            "description? country?"
+        ),
+    ),
+    "host.gz": (
+        "hosts/host",
+        (
+            f"id userid? {CREDIT_ELEMENTS} p_vendor p_model os_name os_version misc create_time "
+            "rpc_time timezone ncpus p_fpops p_iops p_membw m_nbytes m_cache m_swap d_total d_free "
+            "n_bwup n_bwdown avg_turnaround credit_per_cpu_sec host_cpid"
+        ),
+    ),
+    "user_deleted.gz": ("users_deleted/user", "id cpid"),
+    "host_deleted.gz": ("hosts_deleted/host", "id host_cpid"),
+    "badge_user.gz": ("badge_users/badge_user", "user_id badge_id create_time"),
+    "badge_team.gz": ("badge_teams/badge_team", "team_id badge_id create_time"),
+    "tables.xml": (
+        "tables",
+        (
+            "update_time credit_by_app? nusers_total nteams_total nhosts_total nusers_deleted_total? "
+            "nhosts_deleted_total? total_credit applications badges"
+        ),
+    ),
+}
+
+
+def faults(name: str, data: bytes) -> list[str]:
+    """Return what in an export file differs from PROTOCOL 8.1."""
+    text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+    if not text.startswith('<?xml version="1.0" encoding="utf-8"?>\n'):
+        return [f"{name} has no prolog"]
+    root = ET.fromstring(text.encode())
+    path, elements = DOCUMENTS[name]
+    root_tag, _, row_tag = path.partition("/")
+    pattern = "".join(
+        f"(?:{each.rstrip('?')} )" + ("?" if each.endswith("?") else "")
+        for each in elements.split()
+    )
+    rows = list(root) if row_tag else [root]
+    wrong = [] if root.tag == root_tag else [f"{name}: <{root.tag}>"]
+    wrong += [f"{name}: <{row.tag}>" for row in rows if row.tag != (row_tag or root_tag)]
+    sequences = ["".join(f"{child.tag} " for child in row) for row in rows]
+    return wrong + [f"{name}: {each}" for each in sequences if not re.fullmatch(pattern, each)]
+
+
 def a_volunteer(name="ada", **fields):
     return rows.an_account(name, **GAINS | fields)
+
+
+# The format
+
+
+def test_every_file_has_the_documented_elements_in_the_documented_order(folder):
+    team = Team.objects.create(
+        name="t", kind=6, url="https://example.org/", description="d", country="Peru",
+        founder=a_volunteer("founder"), created_at=NOON, **GAINS,
+    )  # fmt: skip
+    Team.objects.create(name="bare", created_at=NOON, **GAINS)
+    full = a_volunteer("full", country="Peru", url="https://example.org/", team=team)
+    rows.a_host(full, **GAINS)
+    rows.a_host(a_volunteer("bare", show_hosts=False), **GAINS)
+    rows.an_app("primes")
+    gone = a_volunteer("gone")
+    rows.a_host(gone, host_cpid="f" * 32, **GAINS)
+    consents.change(gone, share_statistics=False, source="web", now=NOON)
+    written = export(folder, now=NOON)
+    assert (written.users, written.teams, written.hosts) == (3, 2, 2)
+    assert (written.deleted_users, written.deleted_hosts) == (1, 1)
+    names = {path.name for path in folder.iterdir()}
+    assert names == set(DOCUMENTS) == set(storage.STATISTICS_FILES)
+    assert [each for name in names for each in faults(name, (folder / name).read_bytes())] == []
+    tables = ET.fromstring((folder / "tables.xml").read_bytes())
+    assert [child.tag for child in tables.find("applications") or ()] == ["application"]
+    assert tables.findtext("applications/application/name") == "primes"
+    assert tables.findtext("nusers_deleted_total") == "1"
+
+
+def test_validation_finds_missing_misplaced_and_unknown_elements():
+    prolog = '<?xml version="1.0" encoding="utf-8"?>\n'
+    right = "<users_deleted><user><id>1</id><cpid>c</cpid></user></users_deleted>"
+    for wrong in (
+        "<users_deleted><user><cpid>c</cpid><id>1</id></user></users_deleted>",
+        "<users_deleted><user><id>1</id></user></users_deleted>",
+        "<users_deleted><user><id>1</id><cpid>c</cpid><x/></user></users_deleted>",
+        "<users_deleted><host><id>1</id><cpid>c</cpid></host></users_deleted>",
+        "<users></users>",
+    ):
+        assert faults("user_deleted.gz", gzip.compress((prolog + wrong).encode())) != []
+    assert faults("user_deleted.gz", gzip.compress(right.encode())) == [
+        "user_deleted.gz has no prolog"
+    ]
+    assert faults("user_deleted.gz", gzip.compress((prolog + right).encode())) == []
+
+
+def test_deletions_are_exported_for_sixty_days(folder):
+    gone = a_volunteer("gone")
+    host = rows.a_host(gone, host_cpid="f" * 32, **GAINS)
+    consents.change(gone, share_statistics=False, source="web", now=NOON)
+    export(folder, now=NOON)
+    users = gzip.decompress((folder / "user_deleted.gz").read_bytes()).decode()
+    cpid = hashlib.md5(b"gone@example.org").hexdigest()
+    assert f"<user>\n <id>{gone.pk}</id>\n <cpid>{cpid}</cpid>\n</user>" in users
+    hosts = gzip.decompress((folder / "host_deleted.gz").read_bytes()).decode()
+    assert f"<id>{host.pk}</id>\n <host_cpid>{'f' * 32}</host_cpid>" in hosts
+    housekeeper.run_pass(now=NOON + timedelta(days=59), limit=10)
+    assert StatisticsDeletion.objects.count() == 2
+    housekeeper.run_pass(now=NOON + timedelta(days=61), limit=10)
+    assert StatisticsDeletion.objects.count() == 0
 
 
 # The format, field by field
@@ -84,6 +205,7 @@ def test_a_team_has_the_fields_of_boincs_team(folder):
     team = Team.objects.create(
         name="A & B <C>",
         founder=ada,
+        kind=Team.Kind.UNIVERSITY,
         created_at=NOON,
         description="We ]]> compute",
         url="https://example.org/",
@@ -93,7 +215,7 @@ def test_a_team_has_the_fields_of_boincs_team(folder):
     [found] = exported(folder, "team")
     assert found == CREDIT | {
         "id": str(team.pk),
-        "type": "0",
+        "type": "6",
         "name": "A & B <C>",
         "userid": str(ada.pk),
         "founder_name": "ada",
@@ -227,7 +349,7 @@ def test_a_failed_export_keeps_the_previous_files(folder, monkeypatch):
     a_volunteer()
     export(folder, now=NOON)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert before.keys() == {"tables.xml", "user.gz", "team.gz", "host.gz"}
+    assert before.keys() == set(storage.STATISTICS_FILES)
     a_volunteer("grace")
 
     def fail(*_args):

@@ -63,7 +63,7 @@ def test_canonical_output_is_copied_to_a_folder_named_after_the_workunit(setting
     assert (settings.VAR_DIR / "results/sums/wu_7/out").read_bytes() == b"answer"
     workunit.refresh_from_db()
     assert workunit.assimilate_state == 2
-    assert workunit.finished_at == workunit.transition_at == rows.hours(0)
+    assert workunit.finished_at == rows.due_at(workunit) == rows.hours(0)
     assert workunit.lease_until is None
     assert moves(workunit) == ["assimilation: READY→DONE"]
 

@@ -358,7 +358,7 @@ def table_rows(columns='k, wu, sum, "odd "" name", why'):
 class TestTable:
     OPTIONS = {"table": "my sums", "key_column": "k", "workunit_column": "wu"}
 
-    def test_table_writes_record_fields_into_columns_of_the_same_names(self):
+    def test_table_writes_record_fields_into_columns_of_the_same_name(self):
         app = an_app("table", **self.OPTIONS)
         workunit = finished(app, data=b'{"sum": 3, "odd \\" name": [1, {"a": "; DROP TABLE x"}]}')
         a_pass(assimilator)

@@ -57,7 +57,7 @@ def test_a_chore_runs_only_after_its_interval_has_passed():
 
 
 def test_a_chore_can_be_claimed_by_only_one_housekeeper():
-    [chore, *_] = housekeeper.CHORES
+    chore = next(chore for chore in housekeeper.CHORES if chore.name == "fade hosts")
     assert housekeeper._claim(chore, NOON)
     assert not housekeeper._claim(chore, NOON)
     assert Heartbeat.objects.get(name="chore fade hosts").seen_at == NOON
@@ -240,6 +240,42 @@ def test_old_refusals_are_deleted():
     kept = a_refusal(9, NOON - timedelta(days=29))
     assert a_pass(housekeeper, limit=2).done == {"refusals dropped": 3}
     assert list(Refusal.objects.all()) == [kept]
+
+
+def test_usage_samples_are_deleted_after_the_configured_time(settings):
+    settings.PROJECT = replace(settings.PROJECT, usage_kept=timedelta(days=30))
+    result = rows.a_result(rows.a_workunit(), "sent")
+    for at in (LONG_AGO, LONG_AGO, NOON - timedelta(days=29)):
+        UsageSample.objects.create(result_id=result.pk, at=at)
+    assert a_pass(housekeeper, limit=1).done == {"usage samples dropped": 2}
+    assert [sample.at for sample in UsageSample.objects.all()] == [NOON - timedelta(days=29)]
+
+
+def test_handled_trickles_of_usage_are_deleted_after_a_week():
+    result = rows.a_result(rows.a_workunit(), "sent", host=rows.a_host())
+    own = rows.an_app(name="own", trickle_handlers={"usage": "mine"})
+    for said, (variety, app, received_at, handled_at) in enumerate(
+        (
+            ("usage", result.app, LONG_AGO, LONG_AGO),
+            ("progress", result.app, LONG_AGO, LONG_AGO),
+            ("usage", result.app, NOON - WEEK + DAY, NOON),
+            ("usage", result.app, LONG_AGO, None),
+            ("usage", own, LONG_AGO, LONG_AGO),
+            ("question", result.app, LONG_AGO, LONG_AGO),
+        )
+    ):
+        TrickleUp.objects.create(
+            result_id=result.pk,
+            host=result.host,
+            app=app,
+            variety=variety,
+            said_at=LONG_AGO + timedelta(seconds=said),
+            received_at=received_at,
+            handled_at=handled_at,
+        )
+    assert a_pass(housekeeper).done == {"trickles dropped": 2}
+    kept = TrickleUp.objects.order_by("said_at").values_list("said_at", flat=True)
+    assert [(at - LONG_AGO).seconds for at in kept] == [2, 3, 4, 5]
 
 
 def test_old_messages_of_purged_results_are_deleted():

@@ -10,8 +10,9 @@ from django.db import connection, transaction
 
 from daemons import file_deleter, transitioner, validator
 from scheduler import sql
-from scheduler.models import File, Result, Workunit, WorkunitFile
+from scheduler.models import File, Result, Workunit, WorkunitFile, WorkunitWakeup
 from tests import rows
+from tests.conftest import NOON
 from tests.database.passes import a_pass, moves
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -76,7 +77,7 @@ def report(result_id, *, at):
         Workunit.objects.select_for_update(no_key=True).get(pk=result.workunit_id)
         Result.objects.filter(pk=result_id).update(server_state=5, outcome=1, received_at=at)
         rows.an_output(result, b"a")
-        Workunit.objects.filter(pk=result.workunit_id).update(transition_at=at)
+        WorkunitWakeup.objects.create(workunit_id=result.workunit_id, inserted_at=at)
 
 
 def test_two_concurrent_transitioners_create_the_results_of_a_workunit_once(monkeypatch):
@@ -102,6 +103,45 @@ def test_eight_concurrent_transitioners_process_each_workunit_once():
     assert Result.objects.count() == 80
 
 
+def test_transitioner_keeps_the_wake_ups_of_a_locked_workunit():
+    workunit = rows.a_workunit()
+    locked, go = threading.Event(), threading.Event()
+
+    def hold():
+        with transaction.atomic():
+            Workunit.objects.select_for_update(no_key=True).get(pk=workunit.pk)
+            locked.set()
+            assert go.wait(PATIENCE)
+
+    holder = Meanwhile(hold)
+    assert locked.wait(PATIENCE)
+    assert a_pass(transitioner).seen == 0
+    assert rows.due_at(workunit) == NOON
+    go.set()
+    holder.wait()
+    assert a_pass(transitioner).seen == 1
+    assert not WorkunitWakeup.objects.exists()
+
+
+def test_wake_up_inserted_during_a_pass_causes_another_pass(monkeypatch):
+    """Inserting a wake-up needs no lock, so it does not wait for the pass."""
+    workunit = rows.a_workunit()
+    with stopped_in(monkeypatch, transitioner.replication, "judge") as (arrived, go):
+        running = Meanwhile(lambda: a_pass(transitioner))
+        assert arrived.wait(PATIENCE)
+        WorkunitWakeup.objects.create(workunit_id=workunit.pk, inserted_at=rows.hours(1))
+        go.set()
+        assert running.wait().seen == 1
+    assert rows.due_at(workunit) == rows.hours(1)
+    assert a_pass(transitioner).seen == 1
+
+
+def test_wake_up_of_a_deleted_workunit_is_deleted():
+    WorkunitWakeup.objects.create(workunit_id=1 << 40, inserted_at=NOON)
+    assert a_pass(transitioner).seen == 0
+    assert not WorkunitWakeup.objects.exists()
+
+
 def test_a_report_waits_for_the_validator_and_its_wake_up_is_not_lost(monkeypatch):
     workunit = rows.a_workunit(min_quorum=2, target_nresults=3, need_validate=True)
     for _ in range(2):
@@ -120,7 +160,7 @@ def test_a_report_waits_for_the_validator_and_its_wake_up_is_not_lost(monkeypatc
     assert workunit.canonical_result_id is not None
     assert not workunit.need_validate
     assert late.validate_state == 0
-    assert workunit.transition_at == rows.hours(1)
+    assert rows.due_at(workunit) == rows.hours(1)
     a_pass(transitioner, now=rows.hours(1))
     a_pass(validator, now=rows.hours(1))
     late.refresh_from_db()
@@ -148,7 +188,7 @@ def test_the_transitioner_sees_results_reported_before_it_got_the_lock(monkeypat
     real = transitioner.sql.fetch_rows
 
     def report_first(name, *rest):
-        if name == "lock_due_workunits":
+        if name == "lock_woken_workunits":
             Meanwhile(lambda: report(sent.pk, at=rows.hours(-0.5))).wait()
         return real(name, *rest)
 
@@ -209,3 +249,23 @@ def test_a_submission_that_waited_for_the_deleter_does_not_reuse_a_deleted_file(
         go.set()
         deleting.wait()
         assert submitting.wait() == []
+
+
+def test_a_pass_that_waits_for_the_partition_of_its_day_writes_into_it():
+    day = NOON.date()
+    workunit = rows.a_workunit()
+    try:
+        with transaction.atomic(), connection.cursor() as cursor:
+            cursor.execute("SELECT create_ledger_day(%s)", [day])
+            transitioned = Meanwhile(lambda: a_pass(transitioner))
+            assert transitioned.is_waiting
+        assert transitioned.wait().seen == 1
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT DISTINCT tableoid::regclass::text FROM ledger_entry WHERE workunit_id = %s",
+                [workunit.pk],
+            )
+            assert cursor.fetchall() == [(f"ledger_entry_{day:%Y%m%d}",)]
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT drop_ledger_day(%s)", [day])

@@ -11,7 +11,17 @@ from daemons import timeout_checker, transitioner
 from daemons.tally import WHOLE
 from daemons.timeout_checker import RECOUNT_WINDOW
 from scheduler.lifecycle import Because
-from scheduler.models import App, Heartbeat, HostAppVersion, LedgerEntry, Outage, Refusal, Result
+from scheduler.models import (
+    App,
+    Heartbeat,
+    HostAppVersion,
+    LedgerEntry,
+    Outage,
+    Queue,
+    Refusal,
+    Result,
+)
+from scheduler.work.explain import explanation_of
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, moves, statements_of
@@ -39,7 +49,7 @@ def test_a_result_past_its_deadline_times_out_and_is_replaced():
     assert tally.sentence() == "1 result: 1 timed out"
     assert moves(result) == ["result: IN_PROGRESS→OVER/NO_REPLY"]
     result.workunit.refresh_from_db()
-    assert result.workunit.transition_at == rows.hours(0)
+    assert rows.due_at(result.workunit) == rows.hours(0)
     a_pass(transitioner)
     assert result.workunit.results.count() == 3
 
@@ -87,6 +97,25 @@ def test_a_workunit_past_its_end_time_expires():
     assert a_pass(timeout_checker).seen == 0
 
 
+def test_workunit_reported_in_time_is_not_woken_at_its_end_while_the_validator_works():
+    workunit = rows.a_workunit(end_before=rows.hours(-0.5), min_quorum=1, target_nresults=1)
+    rows.a_result(workunit, "success", output=b"a")
+    a_pass(transitioner)
+    assert a_pass(timeout_checker).seen == 0
+    workunit.refresh_from_db()
+    assert (workunit.need_validate, workunit.error_mask) == (True, 0)
+    rows.update(workunit, need_validate=False)
+    assert a_pass(timeout_checker).seen == 1
+
+
+def test_workunit_reported_too_late_expires_without_validation():
+    workunit = rows.a_workunit(end_before=rows.hours(-1), min_quorum=1, target_nresults=1)
+    rows.a_result(workunit, "success", output=b"a", received_at=rows.hours(-1))
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert (workunit.need_validate, workunit.error_mask) == (False, 64)
+
+
 def test_the_daily_quota_is_updated_once_for_each_timed_out_result(settings):
     workunit = rows.a_workunit(rows.an_app(daily_quota=40))
     version = rows.an_app_version(workunit.app)
@@ -117,7 +146,7 @@ def test_a_result_that_was_never_acknowledged_times_out():
     entry = LedgerEntry.objects.get(result_id=result.pk)
     assert Because(entry.because) is Because.NEVER_ACKNOWLEDGED
     result.workunit.refresh_from_db()
-    assert result.workunit.transition_at == rows.hours(0)
+    assert rows.due_at(result.workunit) == rows.hours(0)
 
 
 def test_acknowledged_recent_or_exempt_assignments_are_kept():
@@ -184,7 +213,7 @@ def an_unsent(app=None, **fields):
 def states(*workunits):
     for workunit in workunits:
         workunit.refresh_from_db()
-    return [(w.unsendable_at is not None, w.transition_at is not None) for w in workunits]
+    return [(w.unsendable_at is not None, rows.due_at(w) is not None) for w in workunits]
 
 
 def test_a_result_refused_to_every_host_is_marked_unsendable():
@@ -295,6 +324,31 @@ def test_a_targeted_result_is_unsendable_once_its_target_hosts_are_refused():
     assert states(for_host, for_account, for_others) == [(True, True), (True, True), (False, False)]
 
 
+@pytest.mark.parametrize(
+    "lists",
+    [
+        lambda mine, _others: {"allowed_hosts": [mine.pk]},
+        lambda mine, others: {
+            "allowed_accounts": [mine.account_id],
+            "denied_hosts": [mine.pk, others.pk],
+        },
+        lambda _mine, others: {"denied_hosts": [others.pk]},
+        lambda _mine, others: {"denied_accounts": [others.account_id]},
+    ],
+)
+def test_a_result_of_a_queue_is_unsendable_once_the_hosts_that_it_serves_are_refused(lists):
+    mine, others = rows.a_host(), rows.a_host()
+    served = Queue.objects.create(name="served", created_at=NOON, **lists(mine, others))
+    workunit = an_unsent(queue=served)
+    elsewhere = an_unsent(queue=Queue.objects.create(name="all", created_at=NOON))
+    for each in (workunit, elsewhere):
+        refuse(each, mine)
+    assert "so far 1 (" in " ".join(explanation_of(workunit.name, now=NOON).reasons)
+    assert "refused to 1 host:" in " ".join(explanation_of(workunit.name, now=NOON).reasons)
+    a_pass(timeout_checker)
+    assert states(workunit, elsewhere) == [(True, True), (False, False)]
+
+
 def test_a_pass_counts_all_refusals_since_the_last_pass_regardless_of_the_limit():
     host, app = rows.a_host(), rows.an_app()
     a_pass(timeout_checker)
@@ -343,15 +397,15 @@ def test_result_that_is_hard_to_send_is_logged_once(caplog):
 
 
 @pytest.mark.parametrize("count", [1, 100])
-def test_counting_any_number_of_refusals_uses_7_statements(count):
+def test_counting_any_number_of_refusals_uses_8_statements(count):
     app, host = rows.an_app(), rows.a_host()
     for _ in range(count):
         refuse(an_unsent(app), host)
-    assert statements_of(lambda: a_pass(timeout_checker)) == 7
+    assert statements_of(lambda: a_pass(timeout_checker)) == 8
 
 
 @pytest.mark.parametrize("count", [1, 150])
-def test_timeout_checker_pass_uses_8_statements_for_any_number_of_rows(count):
+def test_timeout_checker_pass_uses_9_statements_for_any_number_of_rows(count):
     app = rows.an_app()
     version = rows.an_app_version(app)
     host = rows.a_host()
@@ -360,5 +414,5 @@ def test_timeout_checker_pass_uses_8_statements_for_any_number_of_rows(count):
         an_overdue(workunit, host=host, app_version=version)
     HostAppVersion.objects.create(host=host, app_version=version)
     # Signs of life; results in a transaction, with two for hosts; expired workunits; refusals.
-    assert statements_of(lambda: a_pass(timeout_checker)) == 8
+    assert statements_of(lambda: a_pass(timeout_checker)) == 9
     assert not Result.objects.filter(server_state=4).exists()

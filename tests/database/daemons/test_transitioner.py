@@ -5,16 +5,17 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 
-from daemons import file_deleter, transitioner
+from daemons import file_deleter, timeout_checker, transitioner
 from daemons.tally import Shard
 from scheduler import storage
 from scheduler.health.invariants import invariants
 from scheduler.lifecycle import ErrorMask
-from scheduler.models import Batch, Host, Result, Workunit
+from scheduler.models import Batch, Host, Result, Workunit, WorkunitWakeup
 from tests import rows
 from tests.conftest import NOON
-from tests.database.passes import a_pass, moves, statements_of
+from tests.database.passes import a_pass, moves, statements_of, transitioner_pass_later
 
 pytestmark = pytest.mark.django_db
 
@@ -29,7 +30,7 @@ def test_results_are_created_for_a_new_workunit():
         (2, 0, 7, workunit.app_id)
     }
     # The safety net: 1.5 times the delay bound of seven days.
-    assert workunit.transition_at == rows.hours(252)
+    assert rows.due_at(workunit) == rows.hours(252)
     assert tally.sentence() == "1 workunit: 1 replicated"
     assert moves(results[0]) == ["result: nothing→UNSENT"]
 
@@ -44,6 +45,7 @@ def test_a_second_pass_finds_nothing_to_do():
 def test_a_workunit_that_is_not_due_is_skipped():
     rows.a_workunit(transition_at=rows.hours(1))
     rows.a_workunit(transition_at=None)
+    a_pass(timeout_checker)
     assert a_pass(transitioner).seen == 0
 
 
@@ -96,7 +98,7 @@ def test_enough_successful_results_set_need_validate():
     a_pass(transitioner)
     workunit.refresh_from_db()
     assert workunit.need_validate
-    assert workunit.transition_at == rows.hours(252)
+    assert rows.due_at(workunit) == rows.hours(252)
 
 
 def test_a_cancelled_workunit_fails_and_its_unsent_results_end():
@@ -111,6 +113,16 @@ def test_a_cancelled_workunit_fails_and_its_unsent_results_end():
     assert success.validate_state == 3
     assert moves(workunit) == ["workunit: OPEN→FAILED", "assimilation: INIT→READY"]
     assert moves(unsent) == ["result: UNSENT→OVER/DIDNT_NEED"]
+
+
+def test_a_workunit_with_an_answer_becomes_ready_for_assimilation():
+    workunit = rows.a_workunit()
+    canonical = rows.a_result(workunit, "valid", output=b"a")
+    rows.settled(workunit, canonical)
+    a_pass(transitioner)
+    workunit.refresh_from_db()
+    assert workunit.assimilate_state == 1
+    assert moves(workunit) == ["assimilation: INIT→READY"]
 
 
 def test_one_result_can_move_on_two_axes_at_once():
@@ -140,12 +152,33 @@ def test_files_of_an_assimilated_workunit_become_deletable_and_late_ones_at_cred
         row.refresh_from_db()
     assert workunit.file_delete_state == 1
     assert [r.file_delete_state for r in (canonical, other, late)] == [0, 1, 0]
-    assert workunit.transition_at == late.credit_deadline
-    a_pass(transitioner, now=late.credit_deadline)
+    assert rows.due_at(workunit) == late.credit_deadline
+    transitioner_pass_later(late.credit_deadline)
     for row in (workunit, canonical, late):
         row.refresh_from_db()
     assert [r.file_delete_state for r in (canonical, late)] == [1, 1]
-    assert workunit.transition_at is None
+    assert rows.due_at(workunit) is None
+
+
+def test_files_of_a_timed_out_result_stay_if_it_was_reported_after_the_judgement(monkeypatch):
+    workunit = rows.a_workunit()
+    canonical = rows.a_result(workunit, "valid", output=b"a")
+    late = rows.a_result(workunit, "noreply", credit_deadline=rows.hours(-1))
+    rows.settled(workunit, canonical, assimilate_state=2)
+    read_results = transitioner.read_results
+
+    def read_then_report(*args, **kwargs):
+        judged = read_results(*args, **kwargs)
+        # A writer that ignores the lock on the workunit.
+        rows.walk(late, server_state=5, outcome=1, received_at=NOON)
+        return judged
+
+    monkeypatch.setattr(transitioner, "read_results", read_then_report)
+    with pytest.raises(transitioner.StaleJudgement, match=str(late.pk)):
+        a_pass(transitioner)
+    monkeypatch.undo()
+    late.refresh_from_db()
+    assert late.file_delete_state == 0
 
 
 def test_the_hr_class_is_reset_when_all_results_failed():
@@ -230,7 +263,7 @@ def answered():
 
 
 def test_a_revalidation_request_clears_the_canonical_result_and_the_verdicts(answered):
-    assert a_pass(transitioner).sentence() == "1 workunit: 1 to be validated anew"
+    assert a_pass(transitioner).sentence() == "1 workunit: 1 to be validated again"
     answered.refresh_from_db()
     assert (answered.canonical_result_id, answered.canonical_credit) == (None, 0)
     assert (answered.assimilate_state, answered.revalidate_requested_at) == (0, None)
@@ -258,9 +291,9 @@ def test_a_broadcast_workunit_gets_no_results_and_needs_validation_at_its_end():
     )
     a_pass(transitioner)
     workunit.refresh_from_db()
-    assert (workunit.results.count(), workunit.transition_at) == (0, rows.hours(5))
+    assert (workunit.results.count(), rows.due_at(workunit)) == (0, rows.hours(5))
     rows.a_result(workunit, "success", output=b"a")
-    a_pass(transitioner, now=rows.hours(5))
+    transitioner_pass_later(rows.hours(5))
     workunit.refresh_from_db()
     assert (workunit.need_validate, workunit.error_mask) == (True, 0)
 
@@ -334,8 +367,8 @@ def test_files_are_kept_for_the_delete_delay_of_the_app_after_the_last_report():
     rows.settled(workunit, canonical, assimilate_state=2)
     a_pass(transitioner)
     workunit.refresh_from_db()
-    assert (workunit.file_delete_state, workunit.transition_at) == (0, rows.hours(4))
-    a_pass(transitioner, now=rows.hours(4))
+    assert (workunit.file_delete_state, rows.due_at(workunit)) == (0, rows.hours(4))
+    transitioner_pass_later(rows.hours(4))
     workunit.refresh_from_db()
     assert workunit.file_delete_state == 1
     assert set(workunit.results.values_list("file_delete_state", flat=True)) == {1}
@@ -387,9 +420,35 @@ def a_mixture(count: int) -> None:
 @pytest.mark.parametrize("count", [2, 150])
 def test_transitioner_pass_uses_7_statements_for_any_number_of_rows(count):
     a_mixture(count)
-    # A savepoint and its release, the locks, the results; then workunits, moves and replicas.
+    # A savepoint and its release, wake-ups with workunits, results; workunits, moves, replicas.
     assert statements_of(lambda: a_pass(transitioner)) == 7
-    assert not Workunit.objects.filter(transition_at__lte=rows.hours(0)).exists()
+    assert not WorkunitWakeup.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("check_at", "written"),
+    [
+        (None, True),
+        (rows.hours(-1), True),
+        (rows.hours(24 * 9), False),
+        (rows.hours(24 * 11), True),
+    ],
+)
+def test_a_row_is_written_only_if_it_changes_or_needs_an_earlier_check(check_at, written):
+    workunit = rows.a_workunit()
+    rows.a_result(workunit, "sent")
+    Workunit.objects.filter(pk=workunit.pk).update(transition_at=check_at)
+    before = version_of(workunit)
+    assert a_pass(transitioner).seen == 1
+    assert (version_of(workunit) != before) is written
+    workunit.refresh_from_db()
+    assert workunit.transition_at == (rows.hours(24 * 10.5) if written else check_at)
+
+
+def version_of(workunit):
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT ctid::text FROM workunit WHERE id = %s", [workunit.pk])
+        return cursor.fetchone()
 
 
 def test_an_idle_pass_uses_one_statement_and_its_savepoint():
@@ -464,9 +523,9 @@ def test_a_workunit_waiting_for_an_untried_account_is_checked_again_after_an_hou
     workunit = tried(app, rows.a_host())
     a_pass(transitioner)
     workunit.refresh_from_db()
-    assert (workunit.error_mask, workunit.transition_at) == (0, NOON + timedelta(hours=1))
+    assert (workunit.error_mask, rows.due_at(workunit)) == (0, NOON + timedelta(hours=1))
     rows.update(other, **fields)
-    a_pass(transitioner, now=NOON + timedelta(hours=1))
+    transitioner_pass_later(NOON + timedelta(hours=1))
     workunit.refresh_from_db()
     assert ErrorMask(workunit.error_mask) == ErrorMask.COULDNT_SEND
 

@@ -10,6 +10,7 @@ from daemons import trickle_handler
 from scheduler.messages import trickles
 from scheduler.messages.facts import ReceivedTrickle
 from scheduler.models import ScienceFailure, TrickleDown, TrickleUp, UsageSample
+from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
 from tests.rows import a_result, a_workunit, an_app, hours, update
@@ -54,7 +55,7 @@ def test_a_progress_trickle_updates_fraction_done_without_waking_the_workunit():
     assert a_pass(trickle_handler).sentence() == "1 trickle: 1 handled"
     result.refresh_from_db()
     assert result.fraction_done == 0.25
-    assert result.workunit.__class__.objects.get(pk=result.workunit_id).transition_at is None
+    assert rows.due_at(result.workunit.__class__.objects.get(pk=result.workunit_id)) is None
     assert is_handled(trickle)
     assert a_pass(trickle_handler).seen == 0
 
@@ -99,6 +100,14 @@ def test_sample_with_a_future_time_gets_the_current_time():
     say(result, done(0.1), minute=60 * 24 * 365)
     a_pass(trickle_handler)
     assert UsageSample.objects.get().at == NOON
+
+
+def test_samples_before_the_result_was_sent_get_the_time_of_their_arrival():
+    result = running()
+    for days in range(1, 5):
+        say(result, f"<cpu_time>{days}</cpu_time>", variety="usage", minute=-60 * 24 * days)
+    a_pass(trickle_handler)
+    assert [sample.at for sample in UsageSample.objects.all()] == [NOON]
 
 
 def test_a_trickle_without_valid_data_is_handled_and_stores_no_sample():

@@ -42,7 +42,7 @@ def test_two_matching_results_are_valid_and_the_first_is_canonical():
     assert refreshed(first, second) == [1, 1]
     assert workunit.canonical_result_id == first.pk
     assert not workunit.need_validate
-    assert workunit.transition_at == rows.hours(0)
+    assert rows.due_at(workunit) == rows.hours(0)
     assert moves(workunit) == ["workunit: OPEN→CANONICAL"]
     assert moves(second) == ["validation: INIT→VALID"]
     assert tally.done == {"with a canonical result": 1, "results valid": 2, "results paid": 2}

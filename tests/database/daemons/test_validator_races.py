@@ -46,7 +46,7 @@ def test_a_report_during_a_comparison_does_not_wait_and_is_not_lost(monkeypatch)
         assert comparing.wait().done["results valid"] == 2
     workunit.refresh_from_db()
     assert workunit.need_validate
-    assert workunit.transition_at == NOON
+    assert rows.due_at(workunit) == NOON
     assert judged(workunit) == [1, 1, 0]
 
 
@@ -78,4 +78,4 @@ def test_validator_with_an_expired_lease_neither_waits_nor_settles(monkeypatch):
             finish.set()
             assert other.wait().done["results valid"] == 2
     assert moves(result) == ["validation: INIT→VALID"]
-    assert Workunit.objects.get(pk=workunit.pk).transition_at == later
+    assert rows.due_at(Workunit.objects.get(pk=workunit.pk)) == later

@@ -79,7 +79,7 @@ def test_results_that_science_code_groups_together_are_valid_and_get_credit():
     assert workunit.canonical_result_id == results[0].pk
     assert not workunit.need_validate
     assert workunit.lease_until is None
-    assert workunit.transition_at == NOON
+    assert rows.due_at(workunit) == NOON
     assert moves(workunit) == ["workunit: OPEN→CANONICAL"]
     assert tally.done["results paid"] == 2
 
@@ -352,7 +352,7 @@ def test_a_success_reported_during_validation_is_validated_by_the_next_pass(mean
     a_pass(validator)
     assert states(results) == [GOOD, GOOD, OPEN]
     assert refreshed(workunit).need_validate
-    assert workunit.transition_at == NOON
+    assert rows.due_at(workunit) == NOON
     a_pass(validator)
     assert states(results) == [GOOD, GOOD, GOOD]
     assert not refreshed(workunit).need_validate
@@ -388,7 +388,7 @@ def test_validator_that_returns_after_its_lease_settles_nothing(meanwhile):
     meanwhile.append(lambda: a_pass(validator, now=later))
     tally = a_pass(validator)
     assert tally.done == {"settled by another": 1}
-    assert refreshed(workunit).transition_at == later
+    assert rows.due_at(refreshed(workunit)) == later
     assert states(results) == [GOOD, GOOD]
     assert moves(results[0]) == ["validation: INIT→VALID"]
 

@@ -8,7 +8,7 @@ from django.db import connection
 from daemons import transitioner, work_generator
 from scheduler import sql
 from scheduler.lifecycle import ReleaseState
-from scheduler.models import Result, ScienceFailure, Workunit
+from scheduler.models import Result, ScienceFailure, Workunit, WorkunitWakeup
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
 from tests.rows import a_workunit, an_app, an_input, hours, update
@@ -182,7 +182,7 @@ def test_deprecated_apps_and_apps_without_a_cushion_generate_nothing():
 def test_a_pass_uses_the_same_statements_for_any_number_of_workunits():
     app_of(cushion=1)
     one = statements_of(lambda: a_pass(work_generator))
-    Workunit.objects.update(transition_at=None)
+    WorkunitWakeup.objects.all().delete()
     app_of(cushion=200, generator_options={"first": 1000})
     app = Workunit.objects.first().app
     update(app, cushion=0)

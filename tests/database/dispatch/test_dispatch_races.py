@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection, connections
+from django.db import connections
 
 from scheduler.dispatch import assign, claim
 from scheduler.models import Account, Host, Result, Workunit
@@ -24,21 +24,6 @@ UPDATE result SET server_state = 4, host_id = %s, account_id = %s, sent_at = now
     report_deadline = now() + interval '1 day'
 WHERE name = %s
 """
-
-
-@pytest.fixture
-def other() -> Iterator[psycopg.Connection]:
-    """A second connection to the test database, for another transaction."""
-    database = connection.settings_dict
-    with psycopg.connect(
-        dbname=database["NAME"],
-        user=database["USER"],
-        host=database["HOST"],
-        port=database["PORT"] or None,
-        password=database["PASSWORD"] or None,
-    ) as somebody:
-        yield somebody
-        somebody.rollback()
 
 
 def take(somebody: psycopg.Connection, host: Host, workunit: str, result: str) -> None:
@@ -76,6 +61,22 @@ def test_a_claim_is_retried_while_another_transaction_locks_the_workunit(
     waits = on_sleep(monkeypatch, other.commit)
     assert ada.ask_for_work() == ["upper_0_1"]
     assert len(waits) == 1
+
+
+def test_a_result_that_another_transaction_is_claiming_is_sent_once(
+    other: psycopg.Connection,
+) -> None:
+    workunits(an_app(), 1)
+    ada, _host = attached("ada@example.org")
+    _bob, bobs = attached("bob@example.org")
+    take(other, bobs, "upper_0", "upper_0_0")
+    # A claim without the lock would wait for the result, and would send it after the commit.
+    commit = Timer(1.0, other.commit)
+    commit.start()
+    names = ada.ask_for_work()
+    commit.join()
+    assert names == []
+    assert Result.objects.get().host_id == bobs.pk
 
 
 def test_result_of_a_failed_claim_goes_to_the_waiting_claim(
@@ -140,7 +141,7 @@ def test_workunit_cancelled_between_read_and_lock_is_not_sent(
     assert Result.objects.get().server_state == 2
 
 
-def test_eight_concurrent_hosts_each_receive_one_of_the_last_eight_results() -> None:
+def test_eight_concurrent_hosts_each_get_one_of_the_last_eight_results() -> None:
     app = an_app()
     clients = [attached(f"v{n}@example.org")[0] for n in range(8)]
     for round_number in range(5):

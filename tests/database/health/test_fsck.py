@@ -10,6 +10,7 @@ from io import StringIO
 from itertools import pairwise
 
 import pytest
+from allauth.account.models import EmailAddress
 from django.core.management import call_command
 from django.db import connection
 
@@ -94,17 +95,21 @@ def test_an_end_time_without_a_transition_time_is_found(workunit):
 
 def test_a_dependent_workunit_without_a_batch_to_follow_is_found(workunit):
     bare = rows.a_workunit(
-        workunit.app, release_state=1, pending_dependency_count=1, transition_at=rows.hours(1)
+        workunit.app,
+        release_state=1,
+        pending_dependency_count=1,
+        waits_for_batch=True,
+        transition_at=rows.hours(1),
     )
     in_the_ledger(bare, 4, 1, because=1, by=1)
-    assert broken() == {"waiting_workunits_follow_a_batch": [bare.name]}
+    assert broken() == {"waiting_workunits_have_a_dependency": [bare.name]}
     submitter = rows.a_host().account
     first, second = (
         Batch.objects.create(name=name, submitter=submitter, created_at=NOON)
         for name in ("first", "second")
     )
     rows.update(bare, batch=second)
-    assert broken() == {"waiting_workunits_follow_a_batch": [bare.name]}
+    assert broken() == {"waiting_workunits_have_a_dependency": [bare.name]}
     rows.update(second, after=first)
     assert broken() == {}
 
@@ -480,6 +485,22 @@ def test_canonical_outputs_released_before_a_success_is_validated_are_found():
     }
 
 
+def test_kept_outputs_that_are_released_or_outlive_their_batch_are_found():
+    batch = Batch.objects.create(
+        name="kept", submitter=rows.a_host().account, created_at=NOON, keep_outputs=True
+    )
+    workunit, result = answered("valid", outputs_kept=True, batch=batch)
+    # The inputs are no longer needed.
+    rows.update(workunit, file_delete_state=1)
+    moved(workunit, Axis.WORKUNIT_FILES, 0, 1)
+    assert broken() == {}
+    rows.update(batch, retired_at=NOON)
+    assert broken() == {"kept_outputs_exist": [workunit.name]}
+    rows.update(batch, retired_at=None)
+    give_up_outputs(result)
+    assert broken() == {"kept_outputs_exist": [workunit.name]}
+
+
 def test_outputs_that_are_never_released_are_found():
     workunit, _canonical = answered("valid", file_delete_state=2)
     assert broken() == {"nobody_is_forgotten": [workunit.name]}
@@ -540,7 +561,7 @@ def test_ledger_invariants_are_skipped_when_the_ledger_is_off(settings):
 
     everything = len(invariants())
     settings.PROJECT = replace(settings.PROJECT, ledger=False)
-    assert len(invariants()) == everything - 3
+    assert len(invariants()) == everything - 4
     rows.a_workunit()
     assert broken() == {}
 
@@ -557,3 +578,12 @@ def test_guard_trigger_command_switches_the_guard_triggers():
         "The guard triggers are on.",
     ]
     assert guard_triggers.is_installed()
+
+
+def test_an_account_without_its_email_address_is_found():
+    lost, renamed = rows.an_account(), rows.an_account()
+    rows.an_account()
+    EmailAddress.objects.filter(user=lost).delete()
+    EmailAddress.objects.filter(user=renamed).update(email="other@example.org")
+    accounts = [f"account {lost.pk}", f"account {renamed.pk}"]
+    assert broken() == {"accounts_have_an_email_address": accounts}

@@ -174,7 +174,7 @@ class TestDrop:
         workunit.refresh_from_db()
         assert workunit.assimilate_state == 2
         assert workunit.finished_at is not None
-        assert workunit.transition_at == workunit.finished_at
+        assert rows.due_at(workunit) == workunit.finished_at
         assert moves(workunit) == ["assimilation: READY→DONE"]
         assert ScienceFailure.objects.count() == 0
 
@@ -197,7 +197,7 @@ class TestDrop:
         run("drop", park(workunit.pk, app, Stage.VALIDATE), "--yes", "--reason", "bad science")
         workunit.refresh_from_db()
         assert workunit.cancel_reason == "bad science"
-        a_pass(transitioner, now=workunit.transition_at)
+        a_pass(transitioner, now=rows.due_at(workunit))
         workunit.refresh_from_db()
         assert workunit.error_mask == 16
 

@@ -135,8 +135,16 @@ def test_held_scheduled_and_dependent_workunits_are_reported_as_wait_causes(batc
     assert causes(batch) == {"held": 1, "not_yet": 1}
     first = a_batch("first", batch.submitter, app=batch.app)
     update(batch, after=first)
-    in_batch(batch, transition_at=None, release_state=1, pending_dependency_count=1)
+    waiting = in_batch(
+        batch,
+        transition_at=None,
+        release_state=1,
+        pending_dependency_count=1,
+        waits_for_batch=True,
+    )
     assert causes(batch) == {"held": 1, "follows": 1, "not_yet": 1}
+    update(waiting, waits_for_batch=False)
+    assert causes(batch) == {"held": 1, "depends": 1, "not_yet": 1}
 
 
 def test_results_in_progress_are_reported_with_their_deadline(batch):

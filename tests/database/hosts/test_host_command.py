@@ -44,7 +44,9 @@ def test_a_host_is_denied_with_a_reason_and_allowed_again(host):
 def test_a_limit_of_results_in_progress_is_set_and_removed(host):
     assert run("limit", host.pk, 3) == f"box #{host.pk} may hold 3 results."
     assert Host.objects.get().max_in_progress == 3
-    run("limit", host.pk, 0)
+    assert run("limit", host.pk, 0) == f"box #{host.pk} may hold 0 results."
+    assert Host.objects.get().max_in_progress == 0
+    assert run("limit", host.pk, "none") == f"box #{host.pk} has the usual limit."
     assert Host.objects.get().max_in_progress is None
     with pytest.raises(CommandError, match="-1 is not a valid limit"):
         call_command("host", "limit", "--", str(host.pk), "-1")
@@ -82,6 +84,9 @@ def test_a_dry_run_changes_nothing(host):
         (("deny", "999999"), "The reason is missing"),
         (("allow",), "No host is named"),
         (("limit", "1"), "takes two numbers"),
+        (("limit", "1", "few"), "'few' is not a number. Hint"),
+        (("merge", "1", "none"), "'none' is not a number. Hint"),
+        (("limit", "1", "9" * 30), "is not a number. Hint"),
         (("merge", "999999", "1"), "There is no host 999999"),
     ],
 )

@@ -247,7 +247,7 @@ class TestKeys:
         """PROTOCOL trap 31."""
         made = ada()
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
-        made.account.set_password(DIGEST)
+        made.account.set_password("secret")
         made.account.save()
         assert account_keys.find_account_by_key(weak)[:2] == (made.account, AccountKey.Kind.WEAK)
 

@@ -146,20 +146,6 @@ def test_arguments_after_two_dashes_are_passed_to_psql(server):
     assert (done.returncode, done.stdout) == (0, "42\n")
 
 
-def test_a_dumped_table_can_be_restored(server, tmp_path):
-    backup = tmp_path / "backup.dump"
-    sql = "CREATE TABLE saved (word text); INSERT INTO saved VALUES ('größe ☃')"
-    assert manage(server.var, "psql", "--", "-qc", sql).returncode == 0
-    assert (
-        manage(server.var, "pg_dump", "--", "-Fc", "-t", "saved", "-f", str(backup)).returncode == 0
-    )
-    assert manage(server.var, "psql", "--", "-qc", "DROP TABLE saved").returncode == 0
-    done = manage(server.var, "pg_restore", "--", str(backup))
-    assert (done.returncode, done.stderr) == (0, "")
-    done = manage(server.var, "psql", "--", "-Atc", "TABLE saved")
-    assert (done.returncode, done.stdout) == (0, "größe ☃\n")
-
-
 def test_the_command_refuses_if_database_url_is_set(tmp_path):
     done = manage(tmp_path, "stop", DATABASE_URL="postgresql://ada@/x?host=/nowhere")
     assert done.returncode == 1

@@ -10,6 +10,7 @@ from django.db import IntegrityError, connection, transaction
 from scheduler.lifecycle import (
     INITIAL,
     MOVES,
+    NO_RESULT,
     STATES,
     Actor,
     Axis,
@@ -53,8 +54,10 @@ def columns(axis, state, row):
         return {"server_state": state // 10, "outcome": state % 10}
     if axis is Axis.WORKUNIT:
         result = row.results.first() or rows.a_result(row)
+        canonical = {WorkunitState.CANONICAL: result.pk, WorkunitState.COMPLETE: NO_RESULT}
         return {
-            "canonical_result": result if state == WorkunitState.CANONICAL else None,
+            "canonical_result_id": canonical.get(state),
+            "is_group": state == WorkunitState.COMPLETE,
             "error_mask": 16 if state == WorkunitState.FAILED else 0,
         }
     return {COLUMNS[axis]: state}

@@ -18,6 +18,7 @@ from scheduler import sql
 
 #: Tables that have few rows in every project.
 SMALL = {
+    "alert_state",
     "app",
     "app_version",
     "app_version_file",
@@ -25,17 +26,24 @@ SMALL = {
     "outage",
     "plan_class",
     "platform",
+    "queue",
+    "status_sample",
 }
 #: Statement that may read whole tables -> reason.  Commands and passes plan it at each call.
 NOT_OF_THE_WEB = {
     "health/count_others": "counts whole tables, shared by all processes for some seconds",
     "health/count_results": "counts whole tables, shared by all processes for some seconds",
     "health/count_workunits": "counts whole tables, shared by all processes for some seconds",
+    "health/read_app_loads": "counts whole tables, cached for ten minutes",
+    "health/read_population": "counts whole tables, cached for ten minutes",
     "health/read_held_waits": "of one batch: tested by test_progress_costs.py",
+    "health/read_signs_of_service": "of `doctor`, which an operator runs",
     "health/read_troubles": "of alerts: reads whole indexes of few rows",
+    "queues/read_unbalanced_queues": "of the housekeeper, which plans it at each call",
     "results/choose_revalidation": "of a filter that may leave all",
     "work/submission/copy_first_moves": "COPY has no plan",
     "work/submission/copy_inputs": "COPY has no plan",
+    "work/submission/copy_wakeups": "COPY has no plan",
     "work/submission/copy_workunits": "COPY has no plan",
     "files/read_antique_limit": "a minimum over all",
     "work/request_cancellation": "of a filter that may leave all",
@@ -93,11 +101,28 @@ def read_whole(node: dict[str, Any]) -> Iterator[str]:
         yield from read_whole(child)
 
 
+#: Large tables; the others have a foreign key to one of them, or stand in SMALL.
+LARGE = (
+    "account",
+    "dependency",
+    "file",
+    "host",
+    "queue_slot",
+    "refusal",
+    "result",
+    "team",
+    "throttle_bucket",
+    "usage_sample",
+    "workunit",
+    "workunit_wakeup",
+)
+
+
 @pytest.fixture
 def _as_created(db):
-    """Truncate the tables, so that they are empty as after their creation."""
+    """Truncate the tables, so that they are empty and without statistics, as after their creation."""
     with connection.cursor() as cursor:
-        cursor.execute("TRUNCATE workunit, result, file, host, account, team CASCADE")
+        cursor.execute(f"TRUNCATE {', '.join(LARGE)} CASCADE")
 
 
 @pytest.mark.usefixtures("_as_created")

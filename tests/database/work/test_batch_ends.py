@@ -217,7 +217,7 @@ def a_chain(**fields):
     """Two batches with a workunit each; the second batch follows the first."""
     first = a_batch("first")
     second = a_batch("second", first.submitter, after=first, app=first.app, **fields)
-    waiting = in_batch(second, release_state=1, pending_dependency_count=1)
+    waiting = in_batch(second, release_state=1, pending_dependency_count=1, waits_for_batch=True)
     return first, second, waiting
 
 
@@ -245,7 +245,7 @@ def test_a_following_batch_waits_until_its_predecessor_is_done():
 def test_failed_batch_fails_all_batches_that_follow_it(how):
     first, second, waiting = a_chain()
     third = a_batch("third", first.submitter, after=second, app=first.app)
-    last = in_batch(third, release_state=1, pending_dependency_count=1)
+    last = in_batch(third, release_state=1, pending_dependency_count=1, waits_for_batch=True)
     if how == "failed":
         failed_in(first)
         done_in(first)
@@ -290,15 +290,17 @@ def test_a_following_batch_keeps_waiting_if_its_predecessor_gets_new_workunits(m
 def test_fsck_finds_workunits_released_too_early_or_never_released():
     first, second, unseen = a_chain()
     in_batch(first)
-    early = in_batch(second, release_state=1, pending_dependency_count=1)
+    early = in_batch(second, release_state=1, pending_dependency_count=1, waits_for_batch=True)
     [rule] = [one for one in invariants.invariants() if one.name == "followers_wait"]
     assert rule.find(NOON) == []
-    update(early, pending_dependency_count=0)
+    update(early, pending_dependency_count=0, waits_for_batch=False)
     update(second, let_go_at=NOON)
     found = {one.name: one.detail for one in rule.find(NOON)}
-    assert found == {
-        early.name: "was released before batch first finished",
-        unseen.name: "has pending dependencies, but its batch was released",
+    assert {rule.name: found} == {
+        "followers_wait": {
+            early.name: "was released before batch first finished",
+            unseen.name: "waits for a batch, but its own batch was released",
+        }
     }
 
 
@@ -318,10 +320,10 @@ def test_release_continues_after_a_crash_between_two_chunks(monkeypatch):
     monkeypatch.setattr(followers, "_CHUNK", 2)
     first, second, _ = a_chain()
     for _ in range(4):
-        in_batch(second, release_state=1, pending_dependency_count=1)
+        in_batch(second, release_state=1, pending_dependency_count=1, waits_for_batch=True)
     update(first, state=State.COMPLETE)
     one = Workunit.objects.filter(batch=second).earliest("id")
-    update(one, pending_dependency_count=0)  # the chunk that was committed
+    update(one, pending_dependency_count=0, waits_for_batch=False)  # the chunk that was committed
     assert followers.settle(now=NOON) == 4
     assert not Workunit.objects.filter(pending_dependency_count__gt=0).exists()
 
@@ -332,7 +334,7 @@ def test_workunits_added_to_a_released_following_batch_are_released_later():
     assert followers.settle(now=NOON) == 1
     # The first batch is reopened and the second gets a workunit: it waits again.
     update(first, state=State.IN_PROGRESS)
-    late = in_batch(second, release_state=1, pending_dependency_count=1)
+    late = in_batch(second, release_state=1, pending_dependency_count=1, waits_for_batch=True)
     update(second, let_go_at=None)
     update(first, state=State.COMPLETE)
     assert followers.settle(now=LATER) == 1
@@ -413,7 +415,7 @@ def test_a_following_batch_can_be_retried_after_its_predecessor_was_retried_and_
     assert retry.retry(second.pk, now=NOON).count == 1
     assert Workunit.objects.get(name=f"{waiting.name}.2").release_state == 3
     third = a_batch("third", first.submitter, after=first, app=first.app)
-    last = in_batch(third, release_state=1, pending_dependency_count=1)
+    last = in_batch(third, release_state=1, pending_dependency_count=1, waits_for_batch=True)
     followers.settle(now=NOON)
     assert reread(last).pending_dependency_count == 0
 

@@ -15,6 +15,7 @@ from scheduler.models import Batch, Result, Workunit
 from scheduler.work import batch_reads as queries
 from scheduler.work import batches
 from scheduler.work.batches import ACCELERATION, Accelerated, BatchNotReady
+from tests import rows
 from tests.conftest import NOON
 from tests.rows import a_result, a_workunit, an_account, an_app, settled, update
 
@@ -122,7 +123,7 @@ def test_an_expired_batch_is_aborted_and_its_workunits_are_cancelled():
     for batch_id, workunit in work.items():
         workunit.refresh_from_db()
         assert (workunit.cancel_requested_at == NOON) == (batch_id == late.pk)
-        assert (workunit.transition_at == NOON) == (batch_id == late.pk)
+        assert (rows.due_at(workunit) == NOON) == (batch_id == late.pk)
     assert batches.expire(now=NOON) == 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.db import connection
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from scheduler.files import unused_files
 from scheduler.models import (
+    App,
     Batch,
     File,
     FileHold,
@@ -93,6 +95,8 @@ WORKUNITS = st.lists(
             "held": st.booleans(),
             "meta": st.dictionaries(WORDS, st.one_of(WORDS, st.none(), st.booleans()), max_size=2),
             "start_after": st.just("2026-02-01T12:00:00+02:00"),
+            "requested_cpus": st.floats(0, 64),
+            "requested_gpus": st.integers(0, 8),
             "input_files": st.lists(
                 st.fixed_dictionaries(
                     {"open_name": NAMES, "content": WORDS, "sticky": st.booleans()}
@@ -148,6 +152,21 @@ class TestTheSameRows:
             now=NOON,
         )
         assert as_objects == as_dicts == rows()
+
+    def test_other_name_of_a_field_replaces_the_default_of_the_app(self):
+        App.objects.update(workunit_defaults={"outputs": ["out"], "max_error_results": 7})
+        stream([{"max_fails": 0}, {}])
+        limits = Workunit.objects.order_by("id").values_list("max_error_results", flat=True)
+        assert list(limits) == [0, 7]
+
+    def test_start_offset_gives_each_workunit_its_own_start(self):
+        fields = {**OUT, "start_after": "2026-02-01T12:00:00Z", "start_offset_seconds": 3600}
+        stream([fields] * 40)
+        starts = list(Workunit.objects.values_list("start_after", flat=True))
+        first = datetime(2026, 2, 1, 12, tzinfo=UTC)
+        assert all(first <= start <= first + timedelta(hours=1) for start in starts)
+        assert all(start.microsecond % 1000 == 0 for start in starts)
+        assert len(set(starts)) > 30
 
     def test_ids_beyond_four_bytes_are_supported(self):
         with connection.cursor() as cursor:

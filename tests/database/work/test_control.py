@@ -9,9 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.lifecycle import Actor, Axis, Because, ErrorMask, ReleaseState
-from scheduler.models import Account, App, Batch, LedgerEntry, Workunit
+from scheduler.models import Account, App, Batch, LedgerEntry, Workunit, WorkunitWakeup
 from scheduler.work import control
 from scheduler.work.submission.submit import NewBatch, NewOutput, NewWorkunit, submit
+from tests import rows
 
 pytestmark = pytest.mark.django_db
 
@@ -29,9 +30,9 @@ def some(
 ) -> tuple[Workunit, ...]:
     App.objects.get_or_create(name="sieve", defaults={"created_at": NOON})
     done = submit(app="sieve", workunits=workunits, batch=batch, submitter=submitter, now=NOON)
-    Workunit.objects.update(transition_at=None)
-    rows = Workunit.objects.in_bulk(done.workunit_ids)
-    return tuple(rows[id_] for id_ in done.workunit_ids)
+    WorkunitWakeup.objects.all().delete()
+    created = Workunit.objects.in_bulk(done.workunit_ids)
+    return tuple(created[id_] for id_ in done.workunit_ids)
 
 
 def moves() -> list[tuple[object, ...]]:
@@ -46,10 +47,11 @@ def test_a_cancellation_is_stored_and_wakes_the_transitioner() -> None:
     assert done == control.Outcome(changed=2, already=0, finished=0)
     for row in (one, two):
         row.refresh_from_db()
-        asked = (row.cancel_requested_at, row.cancel_reason, row.transition_at, row.error_mask)
+        asked = (row.cancel_requested_at, row.cancel_reason, rows.due_at(row), row.error_mask)
         assert asked == (LATER, "wrong input", LATER, 0)
     three.refresh_from_db()
-    assert (three.cancel_requested_at, three.transition_at) == (None, None)
+    assert three.cancel_requested_at is None
+    assert not WorkunitWakeup.objects.filter(workunit_id=three.pk).exists()
 
 
 def test_cancelling_again_changes_nothing() -> None:
@@ -110,10 +112,10 @@ def test_holding_and_releasing_are_recorded_as_staff_moves_in_the_ledger() -> No
     (one,) = some(GOOD)
     assert control.hold(ids=[one.pk], now=NOON).changed == 1
     one.refresh_from_db()
-    assert (one.release_state, one.transition_at) == (ReleaseState.HELD, NOON)
+    assert (one.release_state, rows.due_at(one)) == (ReleaseState.HELD, NOON)
     assert control.release(names=[one.name], now=LATER).changed == 1
     one.refresh_from_db()
-    assert (one.release_state, one.transition_at) == (ReleaseState.RELEASED, LATER)
+    assert (one.release_state, rows.due_at(one)) == (ReleaseState.RELEASED, LATER)
     held, released = ReleaseState.HELD, ReleaseState.RELEASED
     assert moves() == [
         (NOON, one.pk, Axis.RELEASE, released, held, Because.HELD, Actor.STAFF),

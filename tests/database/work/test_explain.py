@@ -48,10 +48,10 @@ def test_explain_reports_a_workunit_whose_transitioner_was_not_woken():
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"release_state": 2}, "is held by staff until they release it"),
+        ({"release_state": 2}, "is held by staff until it is released"),
         (
             {"release_state": 1, "pending_dependency_count": 3},
-            "waits for 3 workunits that it depends on",
+            "waits for 3 workunits on which it depends",
         ),
         (
             {"start_after": NOON + timedelta(hours=1)},
@@ -66,6 +66,14 @@ def test_explain_reports_a_workunit_whose_transitioner_was_not_woken():
 )
 def test_explain_shows_every_wait_reason(fields, sentence):
     assert sentence in explained(rows.a_workunit(**fields)).reasons
+
+
+def test_explain_names_no_expiry_that_has_passed():
+    workunit = rows.a_workunit(end_before=NOON, need_validate=True, min_quorum=1)
+    rows.a_result(workunit, "success", output=b"a")
+    reasons = explained(workunit).reasons
+    assert "waits for the validator" in reasons
+    assert not [reason for reason in reasons if "expires" in reason]
 
 
 @pytest.mark.parametrize(

@@ -54,14 +54,14 @@ class TestLooking:
     def test_revalidate_without_apply_prints_what_would_change_and_changes_nothing(self):
         app = rows.an_app("sums", validator="trivial")
         workunit, results = judged(app, name="wu_1")
-        before = (LedgerEntry.objects.count(), workunit.transition_at)
+        before = (LedgerEntry.objects.count(), rows.due_at(workunit))
         assert run("sums").splitlines() == [
             "wu_1: canonical as before",
             f"    result {results[2].pk}: INVALID -> VALID",
             "1 workunit compared: 1 would change. Nothing was changed. Hint: add --apply to request it.",
         ]
         workunit.refresh_from_db()
-        assert (LedgerEntry.objects.count(), workunit.transition_at) == before
+        assert (LedgerEntry.objects.count(), rows.due_at(workunit)) == before
         assert workunit.revalidate_requested_at is None
         assert verdicts(results) == [1, 1, 2]
 
@@ -189,7 +189,7 @@ class TestDoing:
         assert run_json("sums")["would_change"] == 1
         assert run("sums", "--apply") == "Revalidation requested: 1 workunit."
         workunit.refresh_from_db()
-        now = workunit.transition_at
+        now = rows.due_at(workunit)
         a_pass(transitioner, now=now)
         workunit.refresh_from_db()
         assert (workunit.canonical_result_id, workunit.assimilate_state) == (None, 0)
@@ -229,7 +229,7 @@ class TestDoing:
         assert revalidate.request([workunit.pk], now=NOON) == [workunit.pk]
         assert revalidate.request([workunit.pk], now=rows.hours(1)) == []
         workunit.refresh_from_db()
-        assert workunit.revalidate_requested_at == workunit.transition_at == NOON
+        assert workunit.revalidate_requested_at == rows.due_at(workunit) == NOON
 
     def test_assimilation_is_not_settled_after_a_revalidation_request(self, monkeypatch):
         """Staff requests revalidation during assimilation, so the assimilator settles nothing."""

@@ -48,6 +48,7 @@ from scheduler.work.submission.submit import (
     UnknownApp,
     submit,
 )
+from tests import rows
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out", max_nbytes=1000),))
@@ -81,7 +82,7 @@ def submit_some(*workunits: NewWorkunit, **options: Any) -> Submission:
 class TestWhatIsWritten:
     """The rows and files of a submission."""
 
-    def test_a_submitted_workunit_is_due_immediately_and_stores_all_its_parameters(self) -> None:
+    def test_a_submitted_workunit_is_due_at_once_with_all_its_parameters(self) -> None:
         an_app()
         later = NOON + timedelta(days=1)
         done = submit_some(
@@ -105,7 +106,7 @@ class TestWhatIsWritten:
         assert (row.delay_bound, row.priority) == (timedelta(days=3, seconds=1.5), -4)
         assert (row.start_after, row.meta, row.app_version_num) == (later, {"k": [1, "ü"]}, 1)
         assert row.outputs == [{"open_name": "out", "max_nbytes": 1000}]
-        assert (row.transition_at, row.created_at) == (NOON, NOON)
+        assert (rows.due_at(row), row.created_at) == (NOON, NOON)
         assert (row.rsc_fpops_est, row.rsc_memory_bound) == (3.6e12, 5e8)
 
     def test_creation_is_recorded_in_the_ledger(self) -> None:
@@ -386,7 +387,7 @@ def test_submitting_any_number_of_workunits_uses_the_same_statements(*, with_inp
     assert counts[0] == counts[1]
     statements = [word for word in counts[0] if word not in {"SAVEPOINT", "RELEASE"}]
     # One statement reads the active hosts, because the quorum is 2.
-    assert len(statements) == (11 if with_inputs else 7)
+    assert len(statements) == (12 if with_inputs else 8)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -59,18 +60,25 @@ RECORDS = [
     in {
         "AccountAppCredit",
         "FileRequest",
+        "AlertState",
         "Heartbeat",
+        "OutboxMessage",
         "Refusal",
         "ScienceFailure",
         "TrickleDown",
         "TrickleUp",
         "UsageSample",
+        "StatusSample",
+        "Dependency",
+        "WorkunitWakeup",
         "AccountKey",
         "ApiToken",
         "AppVersionFile",
         "Batch",
         "BatchUsage",
         "CreditEntry",
+        "EmailChange",
+        "StatisticsDeletion",
         "File",
         "FileHold",
         "HostAppVersion",
@@ -82,6 +90,12 @@ RECORDS = [
         "LoginNetwork",
         "PurgedResults",
         "PurgedWorkunits",
+        "HostToken",
+        "QueueBalance",
+        "QueueSchedule",
+        "QueueSlot",
+        "Bundle",
+        "BundleMember",
         "Result",
         "ResultFile",
         "SubmitterApp",
@@ -128,7 +142,6 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     Account.objects.filter(pk=chief.pk).update(team=team)
     batch = Batch.objects.create(name="all", submitter=chief, app=app, created_at=now)
     purge_some(batch, now)
-    models.Queue.objects.create(name="urgent", app=app, created_at=now)
     made: dict[str, Any] = {"app": app, "batch": batch, "workunits": [], "results": []}
     models.PlanClass.objects.create(name="mt", created_at=now)
     models.Heartbeat.objects.create(name="web", seen_at=now)
@@ -168,21 +181,46 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
             granted_at=now,
         )
         moved(now, workunit, None, Axis.WORKUNIT, 0, WorkunitState.OPEN, Because.SUBMITTED)
+        if made["workunits"]:
+            models.Dependency.objects.create(parent=made["workunits"][-1], child=workunit)
         made["workunits"].append(workunit)
         made["results"].append(result)
+    a_queue_and_a_list(app, made["results"], now)
     return made
+
+
+def a_queue_and_a_list(app: App, results: Sequence[Result], now: datetime) -> None:
+    queue = models.Queue.objects.create(name="urgent", app=app, created_at=now)
+    workunit = results[0].workunit
+    bundle = models.Bundle.objects.create(batch=workunit.batch, app=app, created_at=now)
+    models.BundleMember.objects.create(bundle=bundle, workunit=workunit)
+    models.QueueSchedule.objects.create(queue=queue, minute=420, max_in_progress=5)
+    models.QueueBalance.objects.create(id=1, max_tasks={"* 07:00": 50})
+    for number, result in enumerate(results, start=1):
+        models.QueueSlot.objects.create(queue=queue, number=number, result=result)
 
 
 def beside_work(account: Account, now: datetime) -> None:
     """Create rows that belong to no workunit."""
+    models.AlertState.objects.create(kind="disk_full", sentence="It is full.", began_at=now)
+    models.OutboxMessage.objects.create(
+        recipient="a@example.org", subject="Welcome", created_at=now, next_attempt_at=now
+    )
     models.Installation.objects.create(id=1, identifier=uuid4())
     models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
     models.LoginNetwork.objects.create(account=account, network="192.0.2.0/24", last_login_at=now)
+    models.News.objects.create(title="Hello", text="News.", published_at=now)
+    models.StatisticsDeletion.objects.create(kind=1, number=1, cpid="c" * 32, deleted_at=now)
+    models.StatusSample.objects.create(at=now, figures={"results.unsent": 1})
+    models.EmailChange.objects.create(
+        account=account, email="n@example.org", token_hash="f" * 64, created_at=now, expire_at=now
+    )
     models.Invitation.objects.create(code_hash="e" * 64, name="class", created_at=now)
 
 
 def beside_results(result: Result, number: int, now: datetime) -> None:
     """Create one row of each model that refers to a result or its host."""
+    models.HostToken.objects.create(host=result.host, token_hash=f"{number:064}", created_at=now)
     ids = {"result_id": result.pk}
     models.TrickleUp.objects.create(
         **ids, host=result.host, app=result.app, said_at=now, received_at=now
@@ -464,6 +502,7 @@ def test_app_form_has_every_field_and_help_text_for_all_but_three(admin: Client)
         "total_credit",
         "min_avg_pfc",
         "generator_state",
+        "has_bundles",
         "id",
     } == {field.name for field in App._meta.concrete_fields}
 
@@ -629,6 +668,50 @@ def test_action_on_a_deleted_science_failure_reports_it(
     assert models.ScienceFailure.objects.filter(pk=left.pk).exists()
 
 
+@pytest.fixture
+def messages_of_the_outbox(now: datetime) -> list[models.OutboxMessage]:
+    """A parked, a waiting and a sent message."""
+    common = {"subject": "Welcome", "created_at": now, "text": "a link"}
+    return [
+        models.OutboxMessage.objects.create(recipient="a@example.org", parked_at=now, **common),
+        models.OutboxMessage.objects.create(
+            recipient="b@example.org", next_attempt_at=now + timedelta(hours=1), **common
+        ),
+        models.OutboxMessage.objects.create(
+            recipient="c@example.org", sent_at=now, **(common | {"text": ""})
+        ),
+    ]
+
+
+@pytest.mark.parametrize("action", ["retry", "drop"])
+def test_an_action_on_messages_asks_first_and_names_those_that_were_not_sent(
+    admin: Client, messages_of_the_outbox: Any, action: str
+) -> None:
+    answer = act(admin, action, *messages_of_the_outbox)
+    page = answer.content.decode()
+    assert f"Really {action}?" in page
+    assert [name in page for name in ("a@example.org", "b@example.org", "c@example.org")] == [
+        True,
+        True,
+        False,
+    ]
+    assert list(answer.context["counts"]) == [("messages", 2)]
+    assert models.OutboxMessage.objects.filter(parked_at=None).count() == 2
+
+
+def test_confirmed_actions_retry_and_drop_messages(
+    admin: Client, messages_of_the_outbox: Any
+) -> None:
+    answer = act(admin, "retry", messages_of_the_outbox[0], confirmed="yes")
+    assert messages_of(answer) == ["1 will be sent again."]
+    assert not models.OutboxMessage.objects.exclude(parked_at=None).exists()
+    answer = act(admin, "drop", *messages_of_the_outbox, confirmed="yes")
+    assert messages_of(answer) == ["2 were dropped."]
+    sent = models.OutboxMessage.objects.get()
+    (message,) = messages_of(act(admin, "drop", sent, confirmed="yes"))
+    assert message.startswith("No selected message is waiting or parked. Hint:")
+
+
 def test_the_front_page_lists_what_needs_attention(admin: Client) -> None:
     page = admin.get(reverse("admin:index")).content.decode()
     assert "Needs attention" in page
@@ -722,8 +805,8 @@ def test_deny_and_admit_actions_change_the_host(admin: Client, rows: Any) -> Non
 
 def test_login_accepts_the_email_in_any_case(chief: Account) -> None:
     client = Client()
-    given = {"username": EMAIL.upper(), "password": PASSWORD, "next": reverse("admin:index")}
-    assert client.post(reverse("admin:login"), given).status_code == 302
+    given = {"login": EMAIL.upper(), "password": PASSWORD, "next": reverse("admin:index")}
+    assert client.post(reverse("account_login"), given)["Location"] == reverse("admin:index")
     assert client.get(reverse("admin:index")).status_code == 200
 
 
@@ -733,11 +816,12 @@ def test_login_refuses_a_wrong_password_and_non_staff_accounts(
     accounts.create_staff(
         email="v@example.org", password="volunteers", now=now, is_staff=False, is_superuser=False
     )
-    for email, password in ((EMAIL, "another"), ("v@example.org", "volunteers")):
+    for email, password, status in ((EMAIL, "another", 200), ("v@example.org", "volunteers", 403)):
         client = Client()
-        answer = client.post(reverse("admin:login"), {"username": email, "password": password})
-        assert answer.status_code == 200
-        assert client.get(reverse("admin:index")).status_code == 302
+        page = client.get(reverse("admin:index"), follow=True).request["PATH_INFO"]
+        assert page == reverse("account_login")
+        client.post(page, {"login": email, "password": password})
+        assert client.get(reverse("admin:index"), follow=True).status_code == status
 
 
 def test_list_redirects_anonymous_visitors(rows: Any, client: Client) -> None:
@@ -767,12 +851,12 @@ def test_mismatched_new_passwords_are_refused(admin: Client, chief: Account) -> 
 def test_staff_stay_logged_in_after_changing_their_own_password(
     admin: Client, chief: Account
 ) -> None:
-    url = reverse("admin:password_change")
-    given = {"new_password1": "a second password", "new_password2": "a second password"}
-    refused = admin.post(url, {"old_password": "wrong", **given})
+    url = admin.get(reverse("admin:password_change"))["Location"]
+    given = {"password1": "a second password", "password2": "a second password"}
+    refused = admin.post(url, {"oldpassword": "wrong", **given})
     assert refused.status_code == 200
-    assert refused.context["form"].errors["old_password"]
-    assert admin.post(url, {"old_password": PASSWORD, **given}).status_code == 302
+    assert refused.context["form"].errors["oldpassword"]
+    assert admin.post(url, {"oldpassword": PASSWORD, **given}).status_code == 302
     assert admin.get(reverse("admin:index")).status_code == 200
     assert Client().login(username=EMAIL, password="a second password")
 
@@ -840,12 +924,6 @@ def test_moderator_can_rename_volunteers_but_cannot_grant_rights(now: datetime) 
     assert client.post(page_of(clerk), asked).status_code == 403
     clerk.refresh_from_db()
     assert not clerk.is_superuser
-
-
-def test_index_page_shows_the_site_name_and_live_counts(admin: Client, rows: Any) -> None:
-    page = admin.get(reverse("admin:index")).content.decode()
-    assert "Manyhands administration" in page
-    assert "waiting for validation" in page
 
 
 # Submitters

@@ -40,15 +40,20 @@ def test_app_can_be_created_read_listed_and_changed(staff):
             "success_rule": "both",
             "workunit_defaults": {"min_quorum": 2},
             "grace_seconds": 90,
+            "ack_timeout_seconds": 300,
             "validator": "numeric",
             "validator_options": {"relative": 1e-6},
         },
     )
     assert made.status_code == 201, made.json()
     assert made["Location"] == "/api/v1/apps/primes"
-    assert App.objects.get().grace.total_seconds() == 90
-    changed = staff.send("patch", "/apps/primes", {"beta": True, "credit_window_seconds": None})
-    assert changed.status_code == 200
+    app = App.objects.get()
+    assert app.grace.total_seconds() == 90
+    assert app.ack_timeout is not None
+    assert app.ack_timeout.total_seconds() == made.json()["ack_timeout_seconds"] == 300
+    wish = {"beta": True, "credit_window_seconds": None, "ack_timeout_seconds": None}
+    assert staff.send("patch", "/apps/primes", wish).status_code == 200
+    assert App.objects.get().ack_timeout is None
     read = staff.send("get", "/apps/primes").json()
     assert (read["beta"], read["versions"], read["grace_seconds"]) == (True, 0, 90)
     assert [one["name"] for one in staff.send("get", "/apps?kind=script").json()["results"]] == [
@@ -113,6 +118,7 @@ def test_invalid_validator_assimilator_defaults_or_template_returns_422(staff, w
     "wish",
     [
         {"grace_seconds": -1},
+        {"ack_timeout_seconds": -1},
         {"grace_seconds": 1e12},
         {"grace_seconds": 1e300},
         {"grace_seconds": "90"},

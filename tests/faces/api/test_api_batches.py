@@ -101,6 +101,8 @@ def test_batches_can_be_filtered_by_name_state_app_and_meta(eve):
         ("batches", {"meta": "[1]"}, "This is not a JSON object"),
         ("batches", {"limit": "5000"}, "a whole number from 1 to 1000"),
         ("workunits", {"status": "over"}, "Select a valid choice"),
+        ("workunits", {"status": ""}, "This is empty"),
+        ("workunits", {"batch": ""}, "This is empty"),
         ("results", {"state": "OVER"}, "Select a valid choice"),
     ],
 )

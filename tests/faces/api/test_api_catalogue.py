@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.contrib.auth.models import Permission
 
-from scheduler.models import Account, AppVersion, Platform, Queue
+from scheduler.models import Account, AppVersion, AuditEntry, Platform, Queue
 from scheduler.people import submitters
+from scheduler.rights import Right
 from tests.conftest import NOON
 from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version, update
@@ -119,6 +121,24 @@ def test_account_sees_only_its_own_hosts_and_staff_see_all(
     assert program.send("get", f"/hosts/{other.pk}").status_code == 404
     assert len(staff.send("get", "/hosts").json()["results"]) == 2
     assert staff.send("get", f"/hosts?account={ada.pk}").json()["results"][0]["id"] == mine.pk
+
+
+def test_only_staff_who_administer_hosts_limit_them(staff: Program, ada: Account) -> None:
+    host = a_host(ada)
+    way = f"/hosts/{host.pk}"
+    for program in (a_program(ada), a_program(an_account("op", is_superuser=True), "manage")):
+        assert program.send("patch", way, {"max_in_progress": 0}).status_code == 403
+    clerk = an_account("clerk")
+    clerk.user_permissions.add(Permission.objects.get(codename=Right.ADMINISTER_PROJECT))
+    refused = a_program(clerk, "administer").send("patch", way, {"max_in_progress": 0})
+    assert (refused.status_code, bool(refused.json()["hint"])) == (403, True)
+    changed = staff.send("patch", way, {"max_in_progress": 2})
+    assert (changed.status_code, changed.json()["max_in_progress"]) == (200, 2)
+    assert staff.send("patch", way, {"max_in_progress": -1}).status_code == 400
+    assert staff.send("patch", way, {}).status_code == 400
+    assert staff.send("patch", "/hosts/999999", {"max_in_progress": 1}).status_code == 404
+    [entry] = AuditEntry.objects.filter(event="host_changed")
+    assert (entry.subject, entry.details) == (f"host {host.pk}", {"max_in_progress": 2})
 
 
 def test_hosts_can_be_filtered_by_denial_name_and_platform(staff):

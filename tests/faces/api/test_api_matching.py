@@ -8,22 +8,28 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from scheduler.models import App, Queue
+from scheduler.models import Account, App, Queue
+from scheduler.people import teams
+from scheduler.people.teams import TeamProfile
 from scheduler.queues import named_queues
 from tests.database.people.test_idempotency import _in_another_connection
 from tests.faces.api.test_api_publishing_once import wait_until_two_wait
 from tests.faces.api.test_api_schema import operations, schema
 from tests.faces.apis import ALL_SCOPES, Program, a_program
-from tests.rows import an_account, an_app, an_app_version
+from tests.rows import a_host, an_account, an_app, an_app_version
 from tests.scientists import a_batch
 
 __all__ = ["schema"]
 
 #: Name of the operation -> the path and two different bodies.
 CHANGES = {
+    "change_balance": ("/balance", {"max_tasks": {"* 07:00": 5}}, {"max_tasks": {"* 07:00": 6}}),
     "change_app": ("/apps/primes", {"beta": True}, {"beta": False}),
     "change_app_version": ("/app-versions/{version}", {"beta": True}, {"beta": False}),
     "change_batch": ("/batches/{batch}", {"meta": {"n": 1}}, {"meta": {"n": 2}}),
+    "limit_host": ("/hosts/{host}", {"max_in_progress": 3}, {"max_in_progress": None}),
+    "change_team": ("/me/team", {"country": "Malta"}, {"country": "Chile"}),
+    "change_consents": ("/me/consents", {"show_hosts": False}, {"show_hosts": True}),
     "change_queue": ("/queues/urgent", {"order": "fifo"}, {"order": "lifo"}),
 }
 
@@ -34,11 +40,12 @@ def chief(db) -> Program:
 
 
 @pytest.fixture
-def ways(db) -> dict[str, str]:
+def ways(chief) -> dict[str, str]:
     app = an_app("primes")
+    teams.create(Account.objects.get(), TeamProfile(name="Primes"), now=timezone.now())
     version, batch = an_app_version(app), a_batch(app=app)
     named_queues.create(name="urgent", now=timezone.now())
-    ids = {"version": version.pk, "batch": batch.pk}
+    ids = {"version": version.pk, "batch": batch.pk, "host": a_host().pk}
     return {name: way.format(**ids) for name, (way, _, _) in CHANGES.items()}
 
 

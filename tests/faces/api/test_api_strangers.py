@@ -14,7 +14,7 @@ from scheduler.health import status
 from scheduler.models import Account
 from tests.faces.api_schema import Operation, operations
 from tests.faces.apis import ALL_SCOPES, Program
-from tests.faces.owned import SHARED, Owned, everything
+from tests.faces.owned import SHARED, STAFF_ONLY, Owned, everything
 
 pytestmark = pytest.mark.django_db
 
@@ -79,6 +79,10 @@ def test_operations_on_rows_of_another_account_return_404(ada, bob):
         text = said(answer)
         assert answer.status_code < 500, text
         assert ada.rows() == before, "a stranger has changed something"
+        if operation.name in STAFF_ONLY:
+            assert answer.status_code == 403, text
+            assert ada.mark not in text, f"a stranger was told {text}"
+            return
         if operation.place in SHARED:
             if operation.method != "get":
                 assert answer.status_code == 403, text
@@ -114,7 +118,7 @@ def test_owner_has_access_to_their_own_rows(ada):
     def judge(operation: Operation) -> None:
         answer = operation.call(program, ada)
         shared_write = operation.place in SHARED and operation.method != "get"
-        if shared_write:
+        if shared_write or operation.name in STAFF_ONLY:
             assert answer.status_code == 403, said(answer)
         else:
             refused = {400, 401, 403, 404, 405, 415}

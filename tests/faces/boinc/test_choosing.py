@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -28,6 +29,7 @@ from scheduler.models import (
     WorkunitFile,
 )
 from scheduler.models import File as FileRow
+from tests import rows
 from tests.scripted_client import LINUX, ScriptedClient, a_client
 from tests.work import an_app, workunits
 
@@ -121,7 +123,7 @@ def test_workunit_sent_to_an_untrusted_host_is_replicated() -> None:
     assert attached().ask_for_work()
     workunit.refresh_from_db()
     assert (workunit.target_nresults, workunit.min_quorum) == (2, 2)
-    assert workunit.transition_at is not None
+    assert rows.due_at(workunit) is not None
 
 
 def test_workunit_sent_to_a_trusted_host_gets_a_quorum_of_one() -> None:
@@ -229,6 +231,22 @@ def test_gpu_version_is_sent_first_with_its_gpu_usage() -> None:
     assert [(one.type, one.count) for one in version.coprocs] == [("NVIDIA", 1.0)]
 
 
+def test_workunit_that_requests_gpus_is_sent_with_their_number() -> None:
+    app = an_app()
+    a_cuda_version(app)
+    workunits(app, 1, requested_gpus=2, requested_cpus=0.5)
+    client = attached()
+    assert client.ask(cpu_req_secs=1, coprocs=(NVIDIA,)).results == ()
+    two = replace(NVIDIA, count=2)
+    reply = client.ask(cpu_req_secs=1, coprocs=(two,))
+    assert [result.plan_class for result in reply.results] == ["cuda"]
+    (sent,) = reply.workunits
+    assert sent.avg_ncpus == 0.5
+    assert [(one.type, one.count) for one in sent.coprocs] == [("NVIDIA", 2.0)]
+    assert sent.flops == reply.app_versions[0].flops
+    assert [refusal.reason for refusal in Refusal.objects.all()] == ["gpus"]
+
+
 def test_host_without_a_gpu_gets_a_message_if_only_gpu_versions_exist() -> None:
     app = an_app()
     version = a_cuda_version(app)
@@ -249,6 +267,36 @@ def test_gpu_disabled_in_the_preferences_gets_no_work() -> None:
     prefer("ada@example.org", "<no_cuda>1</no_cuda>")
     reply = client.ask(cpu_req_secs=1, coprocs=(NVIDIA,))
     assert [result.plan_class for result in reply.results] == [""]
+
+
+# Requested CPUs
+
+
+def test_workunit_is_sent_only_to_a_host_with_the_requested_cpus() -> None:
+    workunits(an_app(), 1, requested_cpus=8)
+    small, large = attached("a@example.org"), attached("b@example.org")
+    refused = small.ask(cpu_req_secs=1)
+    assert refused.results == ()
+    assert "upper needs 8 CPUs but only 4 are available for use." in texts(refused)
+    assert [refusal.reason for refusal in Refusal.objects.all()] == ["cpus"]
+    large.ncpus = 8
+    reply = large.ask(cpu_req_secs=1)
+    assert [workunit.avg_ncpus for workunit in reply.workunits] == [8.0]
+    # A lost result is sent again with the same request.
+    large.held = []
+    again = large.ask(cpu_req_secs=1)
+    assert [workunit.avg_ncpus for workunit in again.workunits] == [8.0]
+
+
+def test_workunit_without_a_request_is_sent_without_resource_usage() -> None:
+    workunits(an_app(), 1)
+    (workunit,) = attached().ask(cpu_req_secs=1).workunits
+    assert (workunit.avg_ncpus, workunit.flops, workunit.coprocs) == (None, None, ())
+
+
+def test_requested_cpus_count_for_the_processors_that_a_client_requests() -> None:
+    workunits(an_app(), 4, requested_cpus=2)
+    assert len(attached().ask(cpu_req_secs=0, cpu_req_instances=4).results) == 2
 
 
 # Targeted work

@@ -18,6 +18,7 @@ from scheduler.dispatch import candidates, search
 from scheduler.lifecycle import Outcome, ServerState, ValidateState
 from scheduler.models import Account, Host, LedgerEntry, Refusal, Result, ResultFile, Workunit
 from scheduler.sql import plans
+from tests import rows
 from tests.scripted_client import RpcClient, ScriptedClient, a_client, put_upload, weak_key_of
 from tests.work import an_app, workunits
 
@@ -45,6 +46,17 @@ def test_first_request_gets_a_host_id_a_code_sign_key_and_work() -> None:
     assert [result.name for result in reply.results] == ["upper_0_0"]
     assert reply.app_versions[0].file_refs[0].main_program
     assert reply.files[0].file_signature is not None
+
+
+def test_each_request_stores_the_name_and_the_time_of_the_host() -> None:
+    client = a_client(name="mig01")
+    client.ask()
+    yesterday = timezone.now() - timedelta(days=1)
+    Host.objects.update(rpc_at=yesterday)
+    client.ask()
+    host = Host.objects.get()
+    assert host.domain_name == "mig01"
+    assert host.rpc_at > yesterday
 
 
 def test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry() -> None:
@@ -248,7 +260,7 @@ def test_reported_success_is_over_and_schedules_a_workunit_transition() -> None:
     result = Result.objects.get()
     assert (result.server_state, result.outcome) == (ServerState.OVER, Outcome.SUCCESS)
     assert ResultFile.objects.get().nbytes == len(b"the answer")
-    assert Workunit.objects.get().transition_at == result.received_at
+    assert rows.due_at(Workunit.objects.get()) == result.received_at
 
 
 def test_reported_error_is_stored_as_invalid_with_its_stderr() -> None:

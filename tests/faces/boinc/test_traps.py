@@ -273,6 +273,17 @@ def test_trap_05_newest_version_number_is_sent() -> None:
     assert AppVersion.objects.count() == 2
 
 
+def test_version_published_between_two_requests_is_used_without_a_restart() -> None:
+    app = an_app()
+    workunits(app, 2)
+    client = a_client()
+    first = client.ask(cpu_req_secs=1)
+    an_app(version_num=101)
+    second = client.ask(cpu_req_secs=1)
+    versions = [[one.version_num for one in reply.app_versions] for reply in (first, second)]
+    assert versions == [[100], [101]]
+
+
 def test_trap_32_aborted_result_without_time_or_stderr_is_accepted() -> None:
     workunits(an_app(), 1, delay_bound=timedelta(days=1))
     client = a_client()

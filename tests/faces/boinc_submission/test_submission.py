@@ -17,6 +17,7 @@ from django.utils import timezone
 from daemons import file_deleter
 from scheduler import storage
 from scheduler.boinc import compose
+from scheduler.boinc.wire import documents
 from scheduler.boinc_submission import submission_reads as queries
 from scheduler.boinc_submission.reply_messages import state_words
 from scheduler.dispatch.facts import AssignedResult
@@ -26,6 +27,7 @@ from scheduler.models import (
     Batch,
     File,
     FileHold,
+    Queue,
     Result,
     Submitter,
     SubmitterApp,
@@ -35,6 +37,7 @@ from scheduler.models import (
 from scheduler.people import account_keys
 from scheduler.people.account_keys import key_hash
 from scheduler.people.quotas import kept_output_bytes
+from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 from tests.faces.submitters import (
@@ -42,7 +45,6 @@ from tests.faces.submitters import (
     INPUT,
     KEY,
     OUTPUT,
-    PROLOG,
     STAGED,
     World,
     a_job,
@@ -83,7 +85,7 @@ def test_request_of_the_python_library_submits_a_batch() -> None:
     assert inputs(one) == [("in", b"line one\nline & two\n")]
     assert one.outputs == [{"open_name": "out", "max_nbytes": 1_000_000}]
     assert one.outputs_kept
-    assert one.transition_at == NOON
+    assert rows.due_at(one) == NOON
     assert one.input_files.get().file_id == two.input_files.get().file_id
     batch = Batch.objects.get(pk=55)
     assert (batch.state, batch.keep_outputs, batch.workunits_submitted) == (1, True, 2)
@@ -195,6 +197,14 @@ def test_job_can_be_targeted_to_one_account_or_host(world: World) -> None:
     )
     assert Workunit.objects.get(name="a").target_account == world.bob
     assert Workunit.objects.get(name="h").target_host_id == host
+
+
+def test_a_job_names_its_queue() -> None:
+    queue = Queue.objects.create(name="lab", created_at=NOON)
+    assert "There is no queue" in refused(a_job("<name>c</name><queue>lap</queue>"))
+    submitted(a_job("<name>a</name><queue>lab</queue>") + a_job("<name>b</name>"))
+    assert Workunit.objects.get(name="a").queue == queue
+    assert Workunit.objects.get(name="b").queue is None
 
 
 def test_number_of_statements_does_not_grow_with_the_number_of_jobs(world: World) -> None:
@@ -596,7 +606,7 @@ def test_server_status_returns_job_counts() -> None:
     head = "{} /server_status.php?counts=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
     for method in ("GET", "POST"):
         _, _, content = send(head.format(method).encode())
-        assert content.decode() == PROLOG + (
+        assert content.decode() == documents.PROLOG + (
             "<job_counts>\n"
             "    <results_ready_to_send>1</results_ready_to_send>\n"
             "    <results_in_progress>1</results_in_progress>\n"
@@ -606,7 +616,7 @@ def test_server_status_returns_job_counts() -> None:
             "    <wus_need_file_delete>1</wus_need_file_delete>\n"
             "</job_counts>\n"
         )
-    assert get("server_status.php")[0] == "404 Not Found"
+    assert get("server_status.php")[0] == "302 Found"
 
 
 @pytest.mark.parametrize(
@@ -681,7 +691,7 @@ def test_output_flags_of_a_template_are_sent_to_the_client() -> None:
     [upload] = compose._uploads([given], settings.PROJECT)
     assert upload.gzip_when_done
     facts = SimpleNamespace(platform="p", version_num=1, plan_class="")
-    assert compose._result(given, SimpleNamespace(facts=facts)).report_immediately
+    assert compose._result(given, SimpleNamespace(facts=facts), 0).report_immediately
 
 
 def test_file_deleter_keeps_outputs_with_no_delete_flag() -> None:

@@ -6,16 +6,28 @@ import csv
 import functools
 import json
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 import pytest
 from django.utils import timezone
 
-from scheduler.models import App, Batch, IdempotencyKey, Submitter, Workunit
+from daemons import transitioner
+from scheduler.models import (
+    App,
+    Batch,
+    Dependency,
+    IdempotencyKey,
+    Queue,
+    Submitter,
+    UsageSample,
+    Workunit,
+)
 from scheduler.people import accounts
 from scientist import Project, batches, cli, store, submission, transport, uploads
 from scientist.commands import submitting
+from scientist.futures import WorkunitFuture
 from scientist.inputs import Work
 from tests.conftest import NOON
 from tests.faces.scientists_wire import Wire, changed, cut, lost
@@ -669,7 +681,8 @@ def test_fetch_refuses_a_file_name_outside_the_folder(run, batch, wire, tmp_path
     assert code == 1
     assert "unsafe name" in said
     assert set(files_in(tmp_path / "out")) <= set(WHOLE)
-    assert not {"x", "x1", "b"} & {path.name for path in tmp_path.rglob("*")}
+    # Folders of the project's files have short hexadecimal names.
+    assert not {"x", "x1", "b"} & {path.name for path in tmp_path.rglob("*") if path.is_file()}
 
 
 def test_fetch_refuses_a_symbolic_link_in_the_archive(run, batch, wire, tmp_path):
@@ -733,6 +746,63 @@ def test_list_and_show_print_batches_workunits_and_results(run, batch, fold):
         assert (code, complaint) == (0, ""), which
         assert which in said
     assert json.loads(run("show", "workunit", "w0", "--json")[1])["status"] == "done"
+
+
+@pytest.fixture
+def computed(eve) -> Workunit:
+    """Return a workunit of which one attempt failed, one timed out, and one is running."""
+    unit = in_batch(a_batch("b", submitter=eve.account), name="w", min_quorum=1, target_nresults=1)
+    hours = [NOON - timedelta(hours=number) for number in range(10)]
+    a_result(unit, "error", stderr="no such file\n", sent_at=hours[9], received_at=hours[8])
+    a_result(unit, "noreply", created_at=hours[8], cpu_time=30.0, elapsed_time=60.0)
+    result = a_result(unit, "sent", created_at=hours[5], host=a_host())
+    for fraction, cpu_time in ((0.25, 60.0), (0.5, 210.0)):
+        usage = {"cpu_time": cpu_time, "elapsed_time": fraction * 400, "memory_bytes": 5e6}
+        at = NOON + timedelta(minutes=fraction)
+        UsageSample.objects.create(result_id=result.pk, at=at, fraction_done=fraction, **usage)
+    return unit
+
+
+def test_history_prints_the_rounds_with_their_usage_and_errors(run, computed):
+    code, said, _ = run("history", "w")
+    lines = [line.split() for line in said.splitlines()]
+    assert code == 0
+    assert ["round", "2,", "after", "1", "failure", "and", "1", "time-out"] in lines
+    table = [line for line in lines if line and line[0] in {"0", "1", "2"}]
+    assert table[1][-1] == "0.50"
+    assert table[2][-4:] == ["1.50", "5.0", "MB", "50%"]
+    assert "client error" in said
+    assert said.rstrip().endswith("stderr of round 0\nno such file")
+
+
+def test_history_prints_the_number_of_a_replica_if_there_are_several(run, eve):
+    unit = in_batch(a_batch("b", submitter=eve.account), name="w")
+    for stderr in ("first", "second"):
+        a_result(unit, "error", created_at=NOON - timedelta(days=1), stderr=stderr)
+    said = run("history", "w")[1]
+    assert any(line.split()[:2] == ["round", "replica"] for line in said.splitlines())
+    assert "stderr of round 0, replica 1\nsecond" in said
+
+
+def test_history_as_json_has_the_rounds_the_attempts_and_the_statistics(run, computed):
+    shown = json.loads(run("history", computed.pk, "--json")[1])
+    assert (shown["round"], shown["fails"], shown["timeouts"]) == (2, 1, 1)
+    assert shown["timeline"]["0:error"] == "no such file"
+    assert [attempt["round"] for attempt in shown["history"]] == [0, 1, 2]
+    assert shown["statistics"]["errors"] == 1
+
+
+def test_log_of_a_history_has_a_line_for_each_move(run, eve):
+    in_batch(a_batch("b", submitter=eve.account), name="w")
+    transitioner.run_pass(now=NOON, limit=9)
+    assert all("nothing -> UNSENT" in line for line in run("history", "w", "--log")[1].splitlines())
+
+
+def test_history_of_a_workunit_that_was_never_sent_has_a_hint(run, eve):
+    in_batch(a_batch("b", submitter=eve.account), name="w")
+    code, said, _ = run("history", "w")
+    assert (code, "Hint: scientist show workunit w shows what it waits for." in said) == (0, True)
+    assert run("history", "none")[0] == 5
 
 
 def test_number_is_read_as_a_batch_id_and_an_ambiguity_is_reported(run, eve):
@@ -1145,3 +1215,270 @@ def test_json_lines_of_watch_contain_the_cause_and_number_of_waiting_workunits(
 def test_status_prints_why_unsent_workunits_of_the_project_wait(run, short):
     said = " ".join(run("status")[1].split())
     assert SHORT in said
+
+
+# Task lists
+
+
+def test_bundle_commands_list_show_and_create_task_lists(run, fold):
+    code, said, _ = run("bundle", "list")
+    assert (code, said.startswith("There are no task lists. Hint: ")) == (0, True)
+    words = ("--count", 4, "--command-line", "--seed {index}", "--takes", "1s")
+    assert run("submit", "fold", *words, "--batch", "grouped", "--bundle-size", 2)[0] == 0
+    assert run("submit", "fold", *words, "--batch", "single")[0] == 0
+    assert list(Batch.objects.order_by("id").values_list("bundle_size", flat=True)) == [2, None]
+    names = [workunit.name for workunit in workunits() if workunit.batch.name == "single"]
+    code, said, complaint = run("bundle", "create", "single", *names[:2], "--json")
+    assert (code, complaint) == (0, "")
+    made = json.loads(said)
+    assert [one["name"] for one in made["workunits"]] == names[:2]
+    code, said, _ = run("bundle", "list", "single", "--state", "open")
+    assert code == 0
+    heading, row = said.splitlines()
+    assert heading.split()[:4] == ["id", "batch", "state", "label"]
+    assert row.split()[:3] == [str(made["id"]), str(made["batch"]), "open"]
+    shown = run("bundle", "show", made["id"])[1]
+    assert names[0] in shown
+    assert names[1] in shown
+    assert run("bundle", "list", "grouped")[1].startswith("There are no task lists.")
+    assert run("bundle", "show", 999)[0] == 5
+    code, _, complaint = run("bundle", "create", "single", names[0])
+    assert code == 4
+    assert names[0] in complaint
+
+
+# Queues
+
+
+def test_queue_commands_create_list_change_show_and_delete(run):
+    words = ("--limit", "3", "--order", "fifo", "--at", "* 07:00 50", "--at", "1 18:30 none")
+    code, said, complaint = run("queue", "create", "nightly", *words, "--trusted")
+    assert (code, complaint) == (0, "")
+    assert "* 07:00 50" in said
+    queue = Queue.objects.get()
+    assert (queue.max_in_progress, queue.order, queue.trusted) == (3, "fifo", True)
+    code, said, _ = run("queue", "list")
+    assert code == 0
+    assert said.splitlines()[1].split() == ["nightly", "fifo", "0", "0", "0", "3"]
+    host = a_host()
+    assert run("queue", "change", "nightly", "--limit", "none", "--allow-hosts", host.pk)[0] == 0
+    assert run("queue", "change", "nightly", "--no-schedule", "--not-trusted")[0] == 0
+    shown = json.loads(run("queue", "show", "nightly", "--json")[1])
+    assert shown["max_in_progress"] is None
+    assert shown["allowed_hosts"] == [host.pk]
+    assert (shown["schedule"], shown["trusted"], shown["order"]) == ([], False, "fifo")
+    assert run("queue", "delete", "nightly")[:2] == (0, "deleted queue nightly\n")
+    assert not Queue.objects.exists()
+
+
+def test_host_commands_list_show_and_limit(run):
+    host = a_host(domain_name="node-1", p_ncpus=8, m_nbytes=16e9)
+    a_host(domain_name="node-2")
+    code, said, complaint = run("host", "list", "--name", "node-1")
+    assert (code, complaint) == (0, "")
+    assert said.splitlines()[1].split()[:3] == [str(host.pk), "node-1", "8"]
+    code, said, complaint = run("host", "limit", host.pk, "3")
+    assert (code, complaint) == (0, "")
+    host.refresh_from_db()
+    assert host.max_in_progress == 3
+    assert json.loads(run("host", "show", host.pk, "--json")[1])["max_in_progress"] == 3
+    assert run("host", "limit", host.pk, "none")[0] == 0
+    host.refresh_from_db()
+    assert host.max_in_progress is None
+    assert run("host", "limit", host.pk, "-1")[0] == 2
+    assert run("host", "show", 10**6)[0] == 5
+
+
+def test_the_balance_is_changed_and_printed(run):
+    for name in ("urgent", "lab", "rest"):
+        Queue.objects.create(name=name, created_at=NOON)
+    words = ("--group", "urgent,lab", "--group", "rest", "--at", "* 00:00 9", "--time-zone", "UTC")
+    code, said, complaint = run("queue", "balance", *words)
+    assert (code, complaint) == (0, "")
+    assert "urgent, lab" in said
+    shown = json.loads(run("queue", "balance", "--json")[1])
+    assert shown["queues"] == [["urgent", "lab"], ["rest"]]
+    assert shown["max_tasks"] == {"* 00:00": 9}
+    limits = Queue.objects.order_by("pk").values_list("max_in_progress", flat=True)
+    assert list(limits) == [5, 4, 0]
+    code, _, complaint = run("queue", "change", "lab", "--limit", "7")
+    assert code == 4
+    assert "The balance sets the limit of queue lab" in complaint
+    assert run("queue", "balance", "--no-queues")[0] == 0
+    assert not Queue.objects.filter(balance_group__isnull=False).exists()
+    assert run("queue", "balance", "--group", "a,,b")[0] == 2
+    assert run("queue", "balance", "--group", "none")[0] == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "text"),
+    [
+        (("change", "nightly"), 2, "Nothing to change was given."),
+        (("change", "nightly", "--limit", "x"), 2, "Hint: write 0, 1, 2"),
+        (("change", "nightly", "--at", "07:00"), 2, "is not an entry of a schedule"),
+        (("change", "nightly", "--at", "* 7:00 5"), 4, "Hint: write a weekday"),
+        (("change", "nightly", "--deny-hosts", "a,b"), 2, "is not a list of ids"),
+        (("show", "a/b"), 2, "is not a queue's name"),
+        (("show", "none"), 5, ""),
+    ],
+)
+def test_queue_commands_explain_what_is_wrong(run, words, code, text):
+    Queue.objects.create(name="nightly", created_at=NOON)
+    answer = run("queue", *words)
+    assert answer[0] == code
+    assert text in answer[2]
+
+
+def test_work_is_submitted_to_a_queue_with_an_infinite_deadline(run, fold, tmp_path):
+    an_app_version(fold)
+    queue = Queue.objects.create(name="lab", trusted=True, created_at=NOON)
+    (tmp_path / "in").write_text("1")
+    code, _, complaint = run("submit", "fold", "in", "--queue", "lab", "--deadline", "inf")
+    assert code == 0, complaint
+    [workunit] = workunits()
+    assert workunit.queue == queue
+    assert workunit.delay_bound.days > 36_500
+    code, _, complaint = run("submit", "fold", "in", "--queue", "lap")
+    assert code == 4
+    assert "There is no queue 'lap'" in complaint
+    assert "Hint: check the spelling" in complaint
+
+
+# Graphs
+
+GRAPH = {
+    "workunits": [
+        {"name": "movie", "command_line": "--join", "after": ["left", "right"]},
+        {"name": "left", "command_line": "1", "after": ["scene"]},
+        {"name": "right", "command_line": "2", "after": ["scene"]},
+        {"name": "scene", "command_line": "--split"},
+    ]
+}
+
+
+def test_graph_is_submitted_from_a_file_and_drawn(run, fold, tmp_path):
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(GRAPH))
+    code, out, _ = run("submit", "fold", "--dag", path, "--batch", "film", "--json")
+    assert code == 0
+    assert json.loads(out)["count"] == 4
+    edges = {
+        (edge.parent.name.rpartition("_")[2], edge.child.name.rpartition("_")[2])
+        for edge in Dependency.objects.select_related("parent", "child")
+    }
+    assert edges == {("scene", "left"), ("scene", "right"), ("left", "movie"), ("right", "movie")}
+    code, out, _ = run("show", "film", "--graph", "film.svg")
+    assert (code, out) == (0, "drew 4 workunits in film.svg\n")
+    drawing = (tmp_path / "film.svg").read_text()
+    assert drawing.count("<path") == 4
+    code, out, _ = run("show", "batch", "film", "--graph", "-")
+    assert (code, out) == (0, drawing)
+    # The file can be submitted again, because its names are local.
+    code, _, _ = run("submit", "fold", "--dag", path)
+    assert (code, Workunit.objects.count()) == (0, 8)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("submit", "fold", "--dag", "graph.json", "--count", "2"), "--dag cannot be combined"),
+        (("submit", "fold", "--dag", "none.json"), "none.json cannot be read"),
+        (("show", "workunit", "film", "--graph", "x.svg"), "is not a batch"),
+        (("show", "film", "--graph", "none/x.svg"), "cannot be written"),
+    ],
+)
+def test_wrong_commands_for_graphs_are_refused(run, fold, tmp_path, words, complaint):
+    (tmp_path / "graph.json").write_text(json.dumps(GRAPH))
+    run("submit", "fold", "--dag", "graph.json", "--batch", "film")
+    code, _, told = run(*words)
+    assert code == 2
+    assert complaint in told
+    assert "Hint:" in told
+
+
+def test_map_waits_for_futures_of_an_earlier_submission(run, wire, eve, fold):
+    with Project(URL, token=eve.token) as project:
+        first = project.map("fold", ["1", "2", "3"])
+        second = project.map("fold", ["7", "8"], after=first)
+        # A future that is read from `second` would start a thread that polls.
+        one = WorkunitFuture(second.names[0], lambda _name: False)
+        third = project.map("fold", ["9"], after=[one])
+    group = Workunit.objects.get(is_group=True)
+    parents = Dependency.objects.filter(child=group).values_list("parent__name", flat=True)
+    assert set(parents) == set(first.names)
+    waiting = Dependency.objects.filter(parent=group).values_list("child__name", flat=True)
+    assert set(waiting) == set(second.names)
+    last = Dependency.objects.get(child__name=third.names[0])
+    assert last.parent.name == second.names[0]
+
+
+def test_many_futures_are_joined_by_groups_of_groups(run, wire, eve, fold, monkeypatch):
+    monkeypatch.setattr("scientist.drafts.MAX_JOINED", 2)
+    with Project(URL, token=eve.token) as project:
+        first = project.map("fold", ["1", "2", "3", "4", "5"])
+        second = project.map("fold", ["6"], after=first)
+    assert Workunit.objects.filter(is_group=True).count() == 3 + 2 + 1
+    parents = {second.names[0]}
+    for count in (1, 2, 3, 5):
+        edges = Dependency.objects.filter(child__name__in=parents)
+        parents = set(edges.values_list("parent__name", flat=True))
+        assert len(parents) == count
+    assert parents == set(first.names)
+
+
+def test_map_still_follows_a_batch(run, wire, eve, fold):
+    with Project(URL, token=eve.token) as project:
+        first = project.map("fold", ["1"])
+        project.map("fold", ["2"], after=first.batch.name)
+    assert Batch.objects.order_by("id").last().after.name == first.batch.name
+
+
+# Holding
+
+
+def test_hold_and_release_change_workunits_and_batches(run, eve, fold):
+    batch = a_batch("b", submitter=eve.account, app=fold)
+    one, two = in_batch(batch, name="one"), in_batch(batch, name="two")
+    assert run("hold", "one", "--code", "-7")[:2] == (0, "1 workunit held\n")
+    one.refresh_from_db()
+    assert (one.release_state, one.hold_code) == (2, -7)
+    assert run("hold", "b")[1] == "2 workunits held\n"
+    assert run("release", "b")[1] == "2 workunits released\n"
+    assert run("release", "two")[1] == "0 workunits released · 1 not held\n"
+    two.refresh_from_db()
+    assert (two.release_state, two.hold_code) == (3, None)
+
+
+def test_hold_refuses_a_taken_code_with_a_hint(run, eve, fold):
+    in_batch(a_batch("b", submitter=eve.account, app=fold), name="one")
+    code, _, err = run("hold", "one", "--code", "-2")
+    assert code != 0
+    assert "which means queued" in err
+    assert "use -3, -4" in err
+
+
+# Search and submission from a query
+
+
+def test_search_lists_rows_that_match_a_filter(run, eve, fold):
+    batch = a_batch("b", submitter=eve.account, app=fold)
+    in_batch(batch, name="one", priority=7)
+    in_batch(batch, name="two")
+    code, out, _ = run("search", "workunits", '{"priority": {"gte": 7}}', "--json")
+    assert code == 0
+    assert [row["name"] for row in json.loads(out)] == ["one"]
+    code, _, err = run("search", "workunits", '{"$where": "1"}')
+    assert (code, "There is no field '$where'" in err) == (4, True)
+    assert "write a JSON object" in run("search", "workunits", "{x")[2]
+
+
+def test_submit_query_fills_a_template_from_a_csv(run, eve, fold, tmp_path):
+    (tmp_path / "seeds.csv").write_text("seed\n1\n2\n")
+    template = '{"name": "w{document.seed}", "outputs": ["out"]}'
+    words = ("submit-query", "fold", "--template", template, "--csv", "seeds.csv", "--batch", "q")
+    code, out, err = run(*words, "--dry-run")
+    assert code == 0, err
+    assert out.startswith("2 workunits would be submitted")
+    assert not Workunit.objects.exists()
+    assert run(*words)[1] == "submitted 2 workunits in batch q\n"
+    assert sorted(Workunit.objects.values_list("name", flat=True)) == ["w1", "w2"]

@@ -17,7 +17,14 @@ from django.utils import timezone
 from scheduler.config import AccountCreation
 from scheduler.health import maintenance, status
 from scheduler.lifecycle import AssimilateState, FileDeleteState
-from scheduler.models import Account, App, AppVersion, CreditEntry, Platform
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    CreditEntry,
+    Platform,
+    WorkunitWakeup,
+)
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled
 
@@ -157,10 +164,14 @@ def test_every_number_on_the_page_has_a_label_in_the_json(client: Client) -> Non
 
 def test_daemon_lag_is_the_age_of_its_oldest_overdue_row(app: App, client: Client) -> None:
     now = timezone.now()
-    a_workunit(app, transition_at=now - timedelta(seconds=90))
+    for _ in range(2):
+        WorkunitWakeup.objects.create(
+            workunit_id=a_workunit(app, transition_at=None).pk,
+            inserted_at=now - timedelta(seconds=90),
+        )
     a_workunit(app, transition_at=now + timedelta(days=1))
     said = numbers(client)
-    assert said["waiting"]["transitioner"] == 1
+    assert said["waiting"]["transitioner"] == 2
     assert 90 <= said["behind_seconds"]["transitioner"] < 120
     assert said["labels"]["behind.transitioner"] == "1 min"
     assert "timeout_checker" not in said["behind_seconds"]
@@ -236,6 +247,11 @@ def test_status_shows_when_each_daemon_was_last_alive(client: Client) -> None:
         "silent for 2 h",
         "never seen",
     ]
+    tones = [said["tones"][f"life.{name}"] for name in ("validator", "purger", "assimilator")]
+    assert tones == ["good", "bad", "bad"]
+    page = client.get("/").content.decode()
+    assert 'data-count="life.purger" data-tone="bad">silent for 2 h<' in page
+    assert 'data-count="life.validator" data-tone="good">alive<' in page
     assert said["silent_seconds"]["assimilator"] is None
     assert 7300 <= said["silent_seconds"]["purger"] < 7400
 

@@ -86,8 +86,8 @@ RULES = (
         "Replication raised at dispatch wakes the transitioner",
         Sql(
             "dispatch/commit_workunits",
-            "CASE WHEN chosen.replicate THEN %(now)s::timestamptz ELSE w.transition_at END",
-            "w.transition_at",
+            "FROM chosen WHERE replicate",
+            "FROM chosen WHERE FALSE",
         ),
         (CHOOSING,),
     ),

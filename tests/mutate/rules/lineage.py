@@ -326,7 +326,12 @@ RULES = (
     ),
     Switch(
         "fsck finds a workunit that waits for no batch",
-        Sql("waiting_workunits_follow_a_batch", "AND b.after_id IS NULL", "AND FALSE", _INVARIANTS),
+        Sql(
+            "waiting_workunits_have_a_dependency",
+            "w.pending_dependency_count > 0",
+            "FALSE",
+            _INVARIANTS,
+        ),
         (f"{FSCK}::test_a_dependent_workunit_without_a_batch_to_follow_is_found",),
     ),
     # B23
@@ -615,7 +620,7 @@ RULES = (
             "test_canonical_outputs_released_before_a_success_is_validated_are_found",
         ),
         (
-            "AND w.transition_at IS NULL",
+            "AND NOT EXISTS (SELECT FROM workunit_wakeup AS q WHERE q.workunit_id = w.id)",
             "",
             "test_canonical_outputs_released_while_a_result_is_in_progress_are_found",
         ),

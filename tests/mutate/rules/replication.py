@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from tests.mutate.switching import Code, Sql, Switch, always
 
@@ -17,7 +18,23 @@ ANTIQUES = "tests/database/files/test_antiques.py"
 EXPLAIN = "tests/database/work/test_explain.py"
 OUTAGES_KEPT = "tests/database/results/test_outages.py"
 
+INTERLEAVINGS = "tests/database/daemons/test_interleavings.py"
+
 NEVER = timedelta(days=36500)
+
+
+def _delete_last(original: Any) -> Any:
+    """Return a function that deletes all wake-ups of the workunits after writing the verdicts."""
+
+    def write(judged: Any, *, now: Any) -> None:
+        from scheduler.models import WorkunitWakeup
+
+        original(judged, now=now)
+        workunit_ids = [workunit_id for group in judged for workunit_id in group.workunit_ids]
+        WorkunitWakeup.objects.filter(workunit_id__in=workunit_ids).delete()
+
+    return write
+
 
 RULES = (
     Switch(
@@ -103,7 +120,7 @@ RULES = (
         (REPLICATION, BATCH_ENDS),
     ),
     Switch(
-        "A workunit that waits for a failed batch fails",
+        "A workunit fails with the batch or the workunit that it waits for",
         Code("scheduler.results.rules.replication:dependency_failed", always(False)),
         (REPLICATION, BATCH_ENDS),
     ),
@@ -220,7 +237,7 @@ RULES = (
         "A result has the target of its workunit",
         Sql(
             "insert_replicas",
-            "coalesce(w.target_host_id, w.target_account_id, w.target_team_id, 0)",
+            "coalesce(w.target_host_id, w.target_account_id, w.target_team_id, w.queue_id, 0)",
             "0",
             package="daemons.sql",
         ),
@@ -256,13 +273,13 @@ RULES = (
     ),
     Switch(
         "A host to which a workunit was refused does not count as untried",
-        Sql("lock_due_workunits", "AND f.host_id = h.id", "AND FALSE", package="daemons.sql"),
+        Sql("lock_woken_workunits", "AND f.host_id = h.id", "AND FALSE", package="daemons.sql"),
         (TRANSITIONER,),
     ),
     Switch(
         "A host with a refusal older than the newest version counts as untried",
         Sql(
-            "lock_due_workunits",
+            "lock_woken_workunits",
             "AND f.at >= coalesce(newest.created_at, f.at)",
             "",
             package="daemons.sql",
@@ -371,5 +388,20 @@ RULES = (
         "The command explain shows which hosts requested work and why they got none",
         Code("scheduler.work.rules.explanation:explain_sending", always(())),
         (EXPLAIN,),
+    ),
+    Switch(
+        "A pass deletes only the wake-ups that it read before it judged",
+        Code("daemons.transitioner:_write_workunits", made=_delete_last),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "A pass keeps the wake-ups of workunits that others have locked",
+        Sql("lock_woken_workunits", "WHERE skipped.id IS NULL", "", "daemons.sql"),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "A workunit with a later time of its next check is woken at that time",
+        Sql("wake_due_workunits", "transition_at <= %(now)s::timestamptz", "FALSE", "daemons.sql"),
+        (TRANSITIONER,),
     ),
 )

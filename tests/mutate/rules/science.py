@@ -123,8 +123,8 @@ RULES = (
         "The validator always wakes the transitioner",
         Sql(
             "settle_validated",
-            "transition_at = %(now)s::timestamptz",
-            "transition_at = w.transition_at",
+            "SELECT id, %(now)s::timestamptz FROM settled",
+            "SELECT id, %(now)s::timestamptz FROM settled WHERE FALSE",
             package="daemons.sql",
         ),
         (

@@ -38,6 +38,8 @@ RANGES = {(each.message_class, each.field): each.range for each in number_fields
 
 def numbers(kept, hint):
     """Return a strategy for the numbers in the range `kept`, of the type `hint`."""
+    if NoneType in get_args(hint):
+        return st.none() | numbers(kept, int)
     if get_args(hint):
         return st.lists(numbers(kept, int), max_size=2).map(tuple)
     if hint is int:

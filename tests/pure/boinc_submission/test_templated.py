@@ -177,3 +177,21 @@ def test_every_output_flag_of_the_template_is_kept() -> None:
 def test_outputs_of_the_app_apply_without_an_output_template() -> None:
     workunit = made(defaults={"outputs": ["out"]}).workunit
     assert workunit.outputs == (NewOutput(open_name="out"),)
+
+
+@pytest.mark.parametrize(
+    ("job", "template", "app", "expected"),
+    [
+        (None, None, None, None),
+        (None, None, "app", "app"),
+        (None, "template", "app", "template"),
+        ("job", "template", "app", "job"),
+    ],
+)
+def test_most_specific_queue_applies(job, template, app, expected) -> None:
+    workunit = made(
+        WorkunitDescription(queue=job),
+        InputTemplate(queue=template),
+        defaults={"queue": app} if app else {},
+    ).workunit
+    assert workunit.queue == expected

@@ -122,6 +122,12 @@ def test_input_template_contains_files_command_line_and_numbers() -> None:
     assert said.wanted == 2
 
 
+def test_input_template_names_a_queue() -> None:
+    assert read_input_template("<workunit><queue>lab</queue></workunit>").queue == "lab"
+    with pytest.raises(BadTemplate, match="<queue>: It is empty"):
+        read_input_template("<workunit><queue></queue></workunit>")
+
+
 def test_output_template_lists_files_in_the_order_of_references() -> None:
     said = read_output_template(OUTPUT)
     assert said == OutputTemplate(

@@ -201,7 +201,8 @@ def test_program_quits_on_request_and_continues_from_its_checkpoint(host, projec
 
 
 def test_program_is_suspended_and_resumed_by_the_volunteer(host, project, program):
-    offer(project, program, "25")
+    # On a busy machine, the command `suspend` may take as long as a dozen steps.
+    offer(project, program, "45")
     host.run()
     host.waits(lambda: host.number("steps") >= 12)
     host.command("suspend", project.url)
@@ -215,7 +216,7 @@ def test_program_is_suspended_and_resumed_by_the_volunteer(host, project, progra
     host.waits(lambda: host.number("steps") > reached)
     host.waits(lambda: "w_0" in project.reported)
     elapsed = re.search("<final_elapsed_time>([0-9.]+)<", project.reported["w_0"])
-    assert float(elapsed[1]) < 20
+    assert float(elapsed[1]) < 30
 
 
 def test_suspended_program_can_be_stopped(host, project, program):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,10 @@ from volunteer import events
 from volunteer.config import Rules
 from volunteer.display import _headline, fraction_done
 from volunteer.events import Command, Event, Output
-from volunteer.records import HeldResult, Phase, Presence, Project, State, TrickleDown
+from volunteer.plan import work_wanted
+from volunteer.records import HeldResult, Phase, Presence, Progress, Project, State, TrickleDown
 from volunteer.state import advance
+from volunteer.talk import usage_message, usage_values
 from volunteer.wire.messages import (
     Account,
     AppVersion,
@@ -204,6 +207,125 @@ def test_no_more_results_run_than_there_are_slots() -> None:
     assert fresh.kinds() == ["Run", "Run"]
 
 
+def ready(rules: Rules, **changes: dict[str, float]) -> Client:
+    """Return a client with results that are ready to run, whose workunits have these changes."""
+    client = Client(rules)
+    reply = a_reply(*changes)
+    workunits = tuple(
+        replace(workunit, **changes[workunit.name.removeprefix("wu_")])
+        for workunit in reply.workunits
+    )
+    client.happens(events.ReplyReceived, reply=replace(reply, workunits=workunits))
+    client.tick()
+    for name in ("app_1", *(f"{name}_in" for name in changes)):
+        client.happens(events.DownloadFinished, name=name)
+    return client
+
+
+def started(commands: list[Command]) -> list[str]:
+    return [command.result for command in commands if isinstance(command, events.Run)]
+
+
+def test_result_uses_the_processors_that_its_workunit_requests() -> None:
+    two = {"avg_ncpus": 2.0}
+    client = ready(replace(RULES, slots=4), a={}, b=two, c=two)
+    assert started(client.tick()) == ["a", "b"]
+    alone = ready(RULES, a={"avg_ncpus": 8.0}, b={})
+    assert started(alone.tick()) == ["a"]
+
+
+def test_queued_work_is_counted_with_the_requested_processors() -> None:
+    rules = replace(RULES, slots=4, buffer_seconds=0.0)
+    assert work_wanted(ready(rules, a={}).state, ready(rules, a={}).project, rules, NOON)[1] == 3
+    wide = ready(rules, a={"avg_ncpus": 4.0})
+    assert work_wanted(wide.state, wide.project, rules, NOON) == (0.0, 0.0)
+
+
+def test_results_run_at_the_same_time_only_within_the_memory() -> None:
+    rules = replace(RULES, slots=4, memory_bytes=8e9)
+    small, large = {"rsc_memory_bound": 1e9}, {"rsc_memory_bound": 7.5e9}
+    client = ready(rules, a=small, b=large, c=small)
+    # The third waits too, or small results could delay the large one for ever.
+    assert started(client.tick()) == ["a"]
+    client.happens(events.ProcessStarted, result="a", pid=5, pid_started=6)
+    client.exits("a")
+    assert started(client.tick()) == ["b"]
+    assert started(ready(rules, a=small, b=small, c=small).tick()) == ["a", "b", "c"]
+    assert started(ready(replace(rules, memory_bytes=0.0), a=large, b=large).tick()) == ["a", "b"]
+
+
+def listed(rules: Rules, *places: int) -> Client:
+    """Return a client whose ready results are the members of one list, and a single result `z`."""
+    names = [f"r{place}" for place in places]
+    client = ready(rules, **{name: {} for name in names}, z={})
+    for name, place in zip(names, places, strict=True):
+        held = client.project.results[name]
+        offer = replace(held.offer, bundle=7, bundle_place=place)
+        client.state = client.state.with_project(
+            client.project.with_result(replace(held, offer=offer))
+        )
+    return client
+
+
+def test_results_of_a_task_list_run_one_after_the_other_in_order() -> None:
+    client = listed(replace(RULES, slots=4), 10, 2, 1)
+    assert started(client.tick()) == ["r1", "z"]
+    client.happens(events.ProcessStarted, result="r1", pid=5, pid_started=6)
+    assert started(client.tick()) == []
+    client.exits("r1")
+    assert started(client.tick()) == ["r2"]
+
+
+def test_a_task_list_counts_as_one_processor_when_work_is_requested() -> None:
+    client = listed(replace(RULES, slots=4, buffer_seconds=0.0), 1, 2, 3)
+    _, idle = work_wanted(client.state, client.project, client.rules, NOON)
+    assert idle == 2
+
+
+def test_result_that_needs_more_than_the_memory_runs_alone() -> None:
+    rules = replace(RULES, slots=4, memory_bytes=1e9)
+    assert started(ready(rules, a={"rsc_memory_bound": 4e9}, b={}).tick()) == ["a"]
+
+
+def test_results_of_a_suspended_project_do_not_stop_a_computer_with_little_memory() -> None:
+    large = {"rsc_memory_bound": 4e9}
+    rules = replace(RULES, slots=4, memory_bytes=1e9)
+    client = ready(rules, a=large)
+    client.tick()
+    client.happens(events.ProcessStarted, result="a", pid=5, pid_started=6)
+    client.state = client.state.with_project(replace(client.project, is_suspended=True))
+    client.tick()
+    assert client.result("a").is_suspended
+    other = replace(ready(rules, b=large, c=large).project, url="http://other/")
+    client.state = client.state.with_project(other)
+    # One of the other project runs; the memory of the suspended result is counted for the next.
+    assert started(client.tick()) == ["b"]
+    assert started(client.tick()) == []
+
+
+@pytest.mark.parametrize(
+    ("progress", "expected"),
+    [
+        (Progress(), "usage None 7.500000"),
+        (Progress(fraction_done=0.25), "progress 0.250000 7.500000"),
+        (Progress(fraction_done=0.25, cpu_time=6.0), "progress 0.250000 6.000000"),
+    ],
+)
+def test_usage_message_has_what_the_program_reported_or_the_client_measured(
+    progress: Progress, expected: str
+) -> None:
+    held_result = HeldResult(Result("r", "wu"), cpu_time=5.0, elapsed=10.0, running_since=NOON)
+    text = usage_message(
+        usage_values(
+            progress, held_result=held_result, now=NOON + 30, cpu_time=2.5, memory_bytes=4096
+        )
+    )
+    values = dict(re.findall(r"<(\w+)>([^<]*)<", text))
+    found = f"{values['variety']} {values.get('fraction_done')} {values['cpu_time']}"
+    assert found == expected
+    assert (values["elapsed_time"], values["memory_bytes"]) == ("40.000000", "4096")
+
+
 @pytest.mark.parametrize(
     ("exit_details", "client_state", "exit_status", "words"),
     [
@@ -250,7 +372,7 @@ def test_a_program_that_never_finishes_fails_after_a_hundred_restarts() -> None:
     assert verdict.exit_status == -226
 
 
-def test_program_over_its_time_limit_is_killed_and_reported_with_exit_status_197() -> None:
+def test_program_over_its_time_limit_is_killed_and_reported_with_status_197() -> None:
     client = Client().with_running("r")
     assert "Kill" not in client.kinds(499)
     assert "Kill" in client.kinds(2)

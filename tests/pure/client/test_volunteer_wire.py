@@ -60,6 +60,15 @@ def test_minimal_app_version_gets_default_flops_and_cpu_count(golden: Golden) ->
     )
 
 
+def test_workunit_may_have_a_processor_count_of_its_own(golden: Golden) -> None:
+    body = golden("first_work.resp")
+    (workunit, *_) = decode_reply(body).workunits
+    assert workunit.avg_ncpus == 0.0
+    for text, avg_ncpus in ((b"3.5", 3.5), (b"-1", 0.0), (b"many", 0.0)):
+        own = body.replace(b"<workunit>", b"<workunit><avg_ncpus>" + text + b"</avg_ncpus>")
+        assert decode_reply(own).workunits[0].avg_ncpus == avg_ncpus
+
+
 def test_reply_keeps_raw_preferences_and_decodes_messages(golden: Golden) -> None:
     reply = decode_reply(golden("prefs.resp"))
     assert reply.project_preferences is not None
@@ -228,6 +237,15 @@ def test_deep_nesting_does_not_exhaust_the_stack() -> None:
     assert parse(f"<a>{deep}</a>", "a").children[0].name == "b"
 
 
+@pytest.mark.parametrize("stderr", ["", "no such file"])
+def test_report_has_a_standard_error_only_if_the_program_wrote_one(stderr: str) -> None:
+    report = ResultReport(
+        name="r_0", exit_status=0, state=5, platform="p", version_num=1, stderr=stderr
+    )
+    request = SchedulerRequest("key", HostFacts("cpid", "p"), results=(report,))
+    assert (b"<stderr_txt>" in encode_request(request)) is bool(stderr)
+
+
 @given(stderr=st.text(max_size=200), message=words, name=words.filter(bool))
 def test_request_is_parsed_back_with_any_stderr_in_a_report(
     stderr: str, message: str, name: str
@@ -259,3 +277,18 @@ def test_request_is_parsed_back_with_any_stderr_in_a_report(
     held = root.first("other_results")
     assert held is not None
     assert held.children[0].string("name") == "other"
+
+
+def test_request_names_the_queues_of_the_settings() -> None:
+    request = SchedulerRequest(
+        authenticator="key",
+        host=HostFacts("cpid", "p"),
+        active_queues=("lab", "a&b"),
+        ignored_queues=("rest",),
+    )
+    root = parse(decode(encode_request(request)), "scheduler_request")
+    active = [child.text for child in root.every("active_queue")]
+    assert [unescaped.replace("&amp;", "&") for unescaped in active] == ["lab", "a&b"]
+    assert [child.text for child in root.every("ignored_queue")] == ["rest"]
+    plain = encode_request(SchedulerRequest(authenticator="key", host=HostFacts("cpid", "p")))
+    assert b"queue" not in plain

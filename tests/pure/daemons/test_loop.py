@@ -106,6 +106,18 @@ def test_pause_after_short_batches_is_bounded_by_pass_duration_and_maximum():
     assert rhythm.after(BUSY, took=9.0) == (0.0, False)
 
 
+def test_sleep_interval_is_the_time_from_the_begin_of_a_round_to_the_next(monkeypatch):
+    times = iter([0.0, 0.1, 0.2, 0.5, 2.0, 2.5, 2.5, 5.0, 5.0, 5.0, 9.0])
+    monkeypatch.setattr(loop, "monotonic", lambda: next(times))
+    monkeypatch.setattr(loop, "_try_pass", lambda daemon, drive, quiet: drive.run_pass(daemon))
+    stop = ScriptedStop()
+    daemon, _ = a_daemon([SHORT, BUSY, SHORT, IDLE], stop)
+    run(daemon, drive(stop, sleep_interval=1.5))
+    # Rounds: 0.0 to 0.2; two passes from 0.5 to 5.0, longer than the interval; 5.0 to 9.0.
+    assert stop.pauses == [pytest.approx(1.3)]
+    assert stop.heard == [False]
+
+
 def test_pauses_grow_while_the_database_is_away_with_one_log_event(caplog):
     away = OperationalError("connection refused\nIs the server running?")
     caplog.set_level(logging.INFO)

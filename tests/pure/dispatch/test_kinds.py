@@ -58,6 +58,8 @@ candidates = st.builds(
     app_version_id=st.sampled_from([None, None, 2]),
     app_version_num=st.sampled_from([0, 0, 101]),
     target_nresults=st.sampled_from([1, 2]),
+    requested_cpus=st.sampled_from([0.0, 0.0, 2.0, 8.0]),
+    requested_gpus=st.sampled_from([0.0, 0.0, 1.0]),
     reserved=st.booleans(),
 )
 hosts = st.builds(

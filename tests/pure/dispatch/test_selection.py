@@ -110,15 +110,79 @@ def chosen(choice: Choice, device: str = "") -> list[Assignment]:
         ({"app_version_id": 7}, RefusalReason.COMMITTED),
         ({"app_version_id": 1}, None),
         ({"delay_bound": timedelta(seconds=1)}, None),
+        ({"requested_cpus": 4}, None),
+        ({"requested_cpus": 4.5}, RefusalReason.CPUS),
     ],
 )
 def test_a_candidate_fits_or_is_refused_for_one_reason(
     facts: dict[str, Any], refusal: RefusalReason | None
 ) -> None:
-    choice = look(a_candidate(**facts), host=a_host(bandwidth=1e6))
+    choice = look(a_candidate(**facts), host=a_host(bandwidth=1e6, ncpus=4))
     assert list(choice.refused) == ([refusal] if refusal else [])
     assert feasible_count(choice) == (refusal is None)
     assert [reason for _, reason, _ in choice.lasting] == list(choice.refused)
+
+
+def test_refusal_for_lack_of_cpus_names_both_numbers() -> None:
+    choice = look(a_candidate(requested_cpus=8), host=a_host(ncpus=2))
+    assert choice.example == {
+        RefusalReason.CPUS: "Prime search needs 8 CPUs but only 2 are available for use."
+    }
+
+
+def test_requested_cpus_count_against_the_requested_processors() -> None:
+    candidates = [
+        a_candidate(result_id=n, workunit_id=n, requested_cpus=2, rsc_fpops_est=1e9)
+        for n in range(1, 9)
+    ]
+    wish = WorkRequest(seconds=0, instances=4)
+    assert wish.anything
+    found = chosen(look(*candidates, host=a_host(ncpus=4), wish=wish))
+    assert selection.needed(found, wish, max_results=9) == 2
+    plain = [candidate._replace(requested_cpus=0) for candidate in candidates]
+    found = chosen(look(*plain, host=a_host(ncpus=4), wish=wish))
+    assert selection.needed(found, wish, max_results=9) == 4
+
+
+def test_requested_cpus_delay_the_results_behind_them() -> None:
+    # Each takes 3600 s on one of four CPUs; the third would start after 7200 s instead of 1800 s.
+    candidates = [
+        a_candidate(
+            result_id=n, workunit_id=n, requested_cpus=4, delay_bound=timedelta(seconds=8000)
+        )
+        for n in range(1, 5)
+    ]
+    host, wish = a_host(ncpus=4, fpops=1e9), WorkRequest(seconds=1e6)
+    assert len(chosen(look(*candidates, host=host, wish=wish))) == 2
+    plain = [candidate._replace(requested_cpus=0) for candidate in candidates]
+    assert len(chosen(look(*plain, host=host, wish=wish))) == 4
+
+
+def with_gpus(count: int, **facts: Any) -> HostFacts:
+    gpus = (Gpu(kind="nvidia", count=count),) if count else ()
+    return a_host(machine=Machine(gpus=gpus), **facts)
+
+
+def test_workunit_that_requests_gpus_goes_only_to_hosts_with_as_many() -> None:
+    version = a_version(device="nvidia", device_count=1.0, plan_class="cuda")
+    wish = WorkRequest(device="nvidia", seconds=1, instances=1)
+    candidate = a_candidate(requested_gpus=2)
+
+    def choice(count: int) -> Choice:
+        return look(candidate, host=with_gpus(count), wish=wish, versions={1: [version]})
+
+    assert list(choice(1).refused) == [RefusalReason.GPUS]
+    [assignment] = chosen(choice(2), "nvidia")
+    assert selection.queue_growth(60.0, version, with_gpus(2)) == 30.0
+    assert selection.needed([assignment] * 3, wish, max_results=9) == 1
+
+
+def test_version_without_a_gpu_does_not_run_a_workunit_that_requests_gpus() -> None:
+    choice = look(a_candidate(requested_gpus=1), host=with_gpus(1))
+    assert feasible_count(choice) == 0
+    assert list(look(a_candidate(requested_gpus=1), host=with_gpus(0)).refused) == [
+        RefusalReason.GPUS
+    ]
 
 
 def test_host_with_unmeasured_bandwidth_is_not_refused() -> None:

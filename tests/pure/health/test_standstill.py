@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from scheduler.dispatch.rules.fit import LASTING
+from scheduler.health.rules import standstill_causes
 from scheduler.health.rules.standstill_causes import MAX_EXAMINED, HeldFacts, UnsentFacts, waits
 from tests.conftest import NOON
 
@@ -63,3 +65,14 @@ def test_sentence_does_not_change_while_the_facts_are_unchanged():
     facts = UnsentFacts(unsent=1, hosts=1, last_contact_at=LONG_AGO)
     later = NOON + timedelta(minutes=5)
     assert waits(facts, NOTHING, now=NOON) == waits(facts, NOTHING, now=later)
+
+
+def test_each_lasting_refusal_reason_has_a_text():
+    assert set(standstill_causes._REASONS) == LASTING
+
+
+@pytest.mark.parametrize("reason", sorted(LASTING))
+def test_refused_work_shows_the_text_of_the_most_frequent_reason(reason):
+    facts = UnsentFacts(unsent=1, hosts=1, last_contact_at=NOON, all_refused=1, reason=str(reason))
+    (wait,) = waits(facts, NOTHING, now=NOON)
+    assert wait.sentence.endswith(f"reason: {standstill_causes._REASONS[reason]}.")

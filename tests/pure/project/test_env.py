@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from project import env, keys
-from scheduler.config import StoreConfig
+from scheduler.config import MailConfig, MailSecurity, StoreConfig
 
 NAME = "MANYHANDS_TEST"
 
@@ -224,3 +224,91 @@ def test_error_does_not_show_a_key_in_the_address_of_a_store(given):
     with pytest.raises(env.BadSetting) as refused:
         env.store_url(NAME)
     assert "secret" not in str(refused.value)
+
+
+# Mail and alerts
+
+
+@pytest.mark.parametrize(
+    ("url", "config"),
+    [
+        (
+            "smtp://mail%40p:ge%3Aheim@mail.example.org",
+            MailConfig(host="mail.example.org", port=587, user="mail@p", password="ge:heim"),
+        ),
+        (
+            "smtps://mail:geheim@mail.example.org/",
+            MailConfig(
+                host="mail.example.org",
+                port=465,
+                user="mail",
+                password="geheim",
+                security=MailSecurity.IMPLICIT,
+            ),
+        ),
+        (
+            "smtp://[::1]:2525/?tls=none",
+            MailConfig(host="::1", port=2525, security=MailSecurity.NONE),
+        ),
+        (
+            "smtp://relay/?tls=none",
+            MailConfig(host="relay", port=25, security=MailSecurity.NONE),
+        ),
+    ],
+)
+def test_a_mail_server_is_read_from_its_url(given, url, config):
+    given(url)
+    assert env.mail_url(NAME) == config
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *(
+            "mail.example.org",
+            "smtp://",
+            "smtp://mail.example.org/path",
+            "smtp://m:0",
+            "smtp://a b",
+        ),
+        *("smtp://m/?tls=maybe", "smtp://m/?tls=none&x=1", "smtp://m/#x", "smtp://m:x"),
+        "smtp://mail:geheim@mail.example.org/?tls=none",
+    ],
+)
+def test_an_invalid_mail_server_is_refused(given, url):
+    given(url)
+    with pytest.raises(env.BadSetting, match="cannot be used"):
+        env.mail_url(NAME)
+
+
+def test_without_a_url_there_is_no_mail_server(given):
+    given("")
+    assert env.mail_url(NAME) is None
+
+
+def test_mail_addresses_are_read_and_checked(given):
+    given("op@example.org, eve@example.org")
+    assert env.mail_addresses(NAME) == ("op@example.org", "eve@example.org")
+    given("op@example.org, eve")
+    with pytest.raises(env.BadSetting, match="eve"):
+        env.mail_addresses(NAME)
+
+
+def test_the_sender_of_mail_is_by_default_on_the_host_of_the_project(given):
+    given("")
+    assert env.mail_sender(NAME, host="p.example.org") == "noreply@p.example.org"
+    assert env.mail_sender(NAME, host="::1") == "noreply@localhost"
+    given("Project <p@example.org>")
+    with pytest.raises(env.BadSetting):
+        env.mail_sender(NAME, host="p.example.org")
+
+
+def test_a_webhook_without_encryption_needs_a_host_of_the_list(given):
+    given("https://hooks.example.org/x?y=1")
+    assert env.webhook_url(NAME, private_hosts=()) == "https://hooks.example.org/x?y=1"
+    given("http://hooks.internal/x")
+    assert env.webhook_url(NAME, private_hosts=("hooks.internal",)) == "http://hooks.internal/x"
+    with pytest.raises(env.BadSetting):
+        env.webhook_url(NAME, private_hosts=())
+    given("")
+    assert env.webhook_url(NAME, private_hosts=()) == ""

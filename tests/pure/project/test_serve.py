@@ -11,12 +11,14 @@ from daemons.science import worker
 from project.management.commands import serve
 
 URL = "http://127.0.0.1:8000/"
+WAIT_URL = "http://127.0.0.1:8001/api/v1/pool/wait"
 
 
 def test_trial_project_sets_a_short_next_contact() -> None:
     environment = serve.environment_for(URL, is_trial=True, variables={})
     assert environment == {
         "MASTER_URL": URL,
+        "POOL_WAIT_URL": WAIT_URL,
         "NEXT_CONTACT": str(serve.TRIAL_CONTACT_SECONDS),
     }
     assert serve.TRIAL_CONTACT_SECONDS <= 60
@@ -24,11 +26,19 @@ def test_trial_project_sets_a_short_next_contact() -> None:
 
 def test_trial_project_keeps_a_configured_next_contact() -> None:
     environment = serve.environment_for(URL, is_trial=True, variables={"NEXT_CONTACT": "0"})
-    assert environment == {"MASTER_URL": URL}
+    assert environment == {"MASTER_URL": URL, "POOL_WAIT_URL": WAIT_URL}
 
 
 def test_next_contact_is_unchanged_outside_a_trial() -> None:
-    assert serve.environment_for(URL, is_trial=False, variables={}) == {"MASTER_URL": URL}
+    environment = serve.environment_for(URL, is_trial=False, variables={})
+    assert environment == {"MASTER_URL": URL, "POOL_WAIT_URL": WAIT_URL}
+
+
+@pytest.mark.parametrize("name", ["MASTER_URL", "POOL_WAIT_URL"])
+def test_hosts_wait_at_the_configured_address_of_the_project(name: str) -> None:
+    url = "https://project.example/"
+    environment = serve.environment_for(URL, is_trial=False, variables={name: url})
+    assert environment == {"MASTER_URL": URL}
 
 
 def test_unconfined_science_is_reported_once(

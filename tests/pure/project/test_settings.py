@@ -81,8 +81,10 @@ def another_value(variable):
     return {
         "`true` or `false`": str(not default),
         "`open`, `invitation` or `closed`": AccountCreation.CLOSED.value,
+        "`auto` or `file` or `inline`": "file",
         "e-mail addresses and pages, separated by commas": "ada@example.org",
         "http(s) address": "https://example.org/",
+        "path of a text file": __file__,
     }.get(variable.kind, "other")
 
 

@@ -104,7 +104,7 @@ def test_workunits_that_differ_only_in_names_and_ids_are_judged_together():
 
 
 def test_every_fact_field_is_part_of_the_situation_or_excluded_explicitly():
-    left_out = {"transition_at", "results"}
+    left_out = {"transition_at", "woken_at", "results"}
     assert {field.name for field in fields(WorkunitFacts)} == {*transitioner._WORKUNIT, *left_out}
     unread = {"name", "report_deadline"}
     assert {field.name for field in fields(ResultFacts)} == {*transitioner._RESULT, *unread}

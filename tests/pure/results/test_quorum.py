@@ -42,6 +42,7 @@ def compared(answers, min_quorum):
         ("aabb", 2, None, (), ()),
         ("aabbb", 2, 3, (3, 4, 5), (1, 2)),
         ("aabb", 4, None, (), ()),
+        ("aabc", 4, None, (), ()),
         ("a", 2, None, (), ()),
         ("ab", 1, None, (), ()),
     ],

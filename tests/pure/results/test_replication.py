@@ -209,6 +209,38 @@ def test_workunit_expires_at_end_before():
     assert not judge(a_workunit("sent", end_before=later(seconds=1)), now=NOON).failures
 
 
+IN_TIME, TOO_LATE = {"received_at": later(minutes=-1)}, {"received_at": NOON}
+
+
+@pytest.mark.parametrize(
+    ("results", "reports", "expires"),
+    [
+        ("success success", (IN_TIME, IN_TIME), False),
+        ("success success", (IN_TIME, TOO_LATE), True),
+        ("success sent", (IN_TIME, {}), True),
+        ("success success error", (IN_TIME, IN_TIME, IN_TIME), False),
+        ("success invalid", (IN_TIME, IN_TIME), True),
+        # The validator compared them, and they disagree.
+        ("inconclusive inconclusive", (IN_TIME, IN_TIME), True),
+    ],
+)
+def test_successes_received_before_end_before_are_validated_after_it(results, reports, expires):
+    workunit = a_workunit(results, end_before=NOON)
+    for number, fields in enumerate(reports, start=1):
+        workunit = with_result(workunit, number, **fields)
+    verdict = judge(workunit, now=NOON)
+    assert (Because.EXPIRED in verdict.failures) is expires
+    assert (verdict.validate, verdict.replicas) == (not expires, 0)
+
+
+def test_no_result_is_created_after_end_before_while_the_validator_works():
+    workunit = a_workunit("success success", end_before=NOON, target_nresults=4, need_validate=True)
+    for number in (1, 2):
+        workunit = with_result(workunit, number, **IN_TIME)
+    assert judge(workunit, now=NOON).replicas == 0
+    assert judge(workunit, now=later(minutes=-1)).replicas == 2
+
+
 def test_workunit_never_sent_expires_at_start_before():
     assert judge(a_workunit("unsent", start_before=NOON), now=NOON).failures == (Because.EXPIRED,)
     assert not judge(a_workunit("sent unsent", start_before=NOON), now=NOON).failures
@@ -593,7 +625,8 @@ def workunits(draw):
         start_after=draw(maybe_times),
         start_before=draw(maybe_times),
         end_before=draw(maybe_times),
-        release_state=draw(st.sampled_from(list(ReleaseState))),
+        # A workunit that has had results cannot become inactive.
+        release_state=draw(st.sampled_from([s for s in ReleaseState if s > 1 or not results])),
         pending_dependency_count=draw(st.integers(0, 1)),
         cancel_requested_at=draw(maybe_times),
         canonical_result_id=answers[0] if ending == "answer" and answers else None,
@@ -727,6 +760,31 @@ def test_revalidated_workunit_is_validated_like_a_new_one(workunit):
             assert result.id not in moved
         elif result.validate_state in {1, 2, 4}:
             assert moved[result.id].target == ValidateState.INIT
+    for move in verdict.workunit_moves:
+        check(move)
+
+
+@pytest.mark.parametrize(
+    ("fields", "moves"),
+    [
+        ({"pending_dependency_count": 1}, []),
+        ({}, ["INACTIVE RELEASED", "OPEN COMPLETE", "INIT DONE"]),
+        ({"release_state": ReleaseState.RELEASED}, ["OPEN COMPLETE", "INIT DONE"]),
+        ({"release_state": ReleaseState.HELD}, []),
+        ({"cancel_requested_at": NOON}, ["OPEN FAILED", "INIT DONE"]),
+        (
+            {"pending_dependency_count": 1, "dependency_failed_at": NOON},
+            ["OPEN FAILED", "INIT DONE"],
+        ),
+    ],
+)
+def test_group_ends_without_results_and_without_an_assimilator(fields, moves):
+    group = replace(a_workunit(), **{"is_group": True, "release_state": 1} | fields)
+    verdict = judge(group, now=NOON)
+    names = [f"{m.source.name} {m.target.name}" for m in verdict.workunit_moves]
+    assert names == moves
+    assert (verdict.look_again_at == NOON) is bool(moves)
+    assert verdict.replicas == 0
     for move in verdict.workunit_moves:
         check(move)
 

@@ -94,3 +94,50 @@ def test_future_is_cancelled_unless_its_workunit_is_finished(
     futures.begin(BatchInfo(id=1, name="b"))
     assert futures[0].cancel() is is_cancelled
     assert futures[0].cancelled() is is_cancelled
+
+
+def _archive(files: dict[str, bytes], digests: dict[str, str]) -> bytes:
+    """Return an archive with `files` by path, and a manifest with `digests` by path."""
+    content = b""
+    outputs = [
+        {"open_name": path, "nbytes": 1, "sha256": digest, "member": f"w0/{path}"}
+        for path, digest in digests.items()
+    ]
+    line = json.dumps({"id": 1, "name": "w0", "status": "done", "outputs": outputs})
+    members = {f"w0/{path}": data for path, data in files.items()}
+    members["MANIFEST.ndjson"] = f'{line}\n{{"cursor": "c"}}\n'.encode()
+    for path, data in members.items():
+        content += _head(path, len(data)) + data + bytes(-len(data) % 512)
+    return content + bytes(1024)
+
+
+def test_file_gets_its_final_name_only_after_its_digest_was_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {"good": b"good", "sub/bad": b"right"}
+    digests = {path: hashlib.sha256(data).hexdigest() for path, data in whole.items()}
+    replies = [_archive(whole | {"sub/bad": b"wrong"}, digests), _archive(whole, digests)]
+    seen = []
+
+    def answer(_request: httpx.Request) -> httpx.Response:
+        seen.append([path for path in tmp_path.rglob("*") if path.is_file()])
+        return httpx.Response(200, content=replies.pop(0))
+
+    made = functools.partial(httpx.Client, transport=httpx.MockTransport(answer))
+    monkeypatch.setattr(transport.httpx, "Client", made)
+    placed: list[bytes] = []
+    replace = Path.replace
+
+    def record(path: Path, target: Path) -> Path:
+        placed.append(path.read_bytes())
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "replace", record)
+    futures = Futures(Transport("http://testserver/"), tmp_path)
+    futures.add("w0")
+    futures.begin(BatchInfo(id=1, name="b"))
+    (future,) = futures.completed(timeout=60)
+    assert future.result() == {path: tmp_path / "w0" / path for path in whole}
+    assert seen == [[], []]  # nothing is left of the first answer, whose second file is damaged
+    assert placed == [b"good", b"right"]
+    assert {p for p in tmp_path.rglob("*") if p.is_file()} == {tmp_path / "w0" / p for p in whole}

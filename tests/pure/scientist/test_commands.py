@@ -46,6 +46,9 @@ def test_every_command_has_a_json_option(words):
         (["submit", "fold", "--memory", "lots"], "'lots' is not a size. Hint: "),
         (["submit"], "scientist submit: the following arguments are required: APP. Hint: "),
         (["submit", "fold", "--quorom", "2"], "--quorom 2. Hint: did you mean --quorum?"),
+        # Options of other subcommands are not suggested.
+        (["list", "workunits", "--batch", "4"], "`scientist list --help` shows all options."),
+        (["queue", "create", "q", "--limt", "4"], "--limt 4. Hint: did you mean --limit?"),
         (["submitt"], "Hint: `scientist --help` "),
     ],
 )

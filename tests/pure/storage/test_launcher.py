@@ -17,6 +17,7 @@ import pytest
 
 from daemons.management.processes import wait_until
 from scheduler.dispatch.rules.launching import command_line
+from scheduler.results.rules.runner_reports import RunnerReport, read_report
 from scheduler.storage.app_files.launcher import ARCHIVE_NAME, launcher
 
 SHELLS = {"dash": ["dash"], "bash": ["bash", "--posix"], "busybox": ["busybox", "sh"]}
@@ -71,7 +72,13 @@ class Slot:
         self.link(ARCHIVE_NAME, "archive")
 
     def words(
-        self, kind: str, said: str, rule: str, optional: Sequence[str], own: Sequence[str]
+        self,
+        kind: str,
+        said: str,
+        rule: str,
+        optional: Sequence[str],
+        own: Sequence[str],
+        inline: int | None = None,
     ) -> list[str]:
         program = self.project / "launcher"
         program.write_bytes(launcher(kind=kind, image=IMAGE if kind == "container" else ""))
@@ -82,6 +89,7 @@ class Slot:
             inputs=self.inputs,
             outputs=self.outputs,
             optional=optional,
+            inline_bytes=inline,
         )
         return [*SHELLS[self.shell], str(program), *line.split(), *own]
 
@@ -93,10 +101,11 @@ class Slot:
         rule: str = "exit_code",
         optional: Sequence[str] = (),
         own: Sequence[str] = (),
+        inline: int | None = None,
         **how: Any,
     ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            self.words(kind, said, rule, optional, own),
+            self.words(kind, said, rule, optional, own, inline),
             cwd=self.path,
             env=os.environ | self.environment,
             stdin=subprocess.DEVNULL,
@@ -402,3 +411,79 @@ def test_container_without_an_engine_is_an_error(slot: Slot, tmp_path: Path) -> 
     code, err = slot.run("container", "cat in")
     assert code == 1
     assert f"neither podman nor docker to run the container {IMAGE}. Hint: install podman." in err
+
+
+# Runners
+
+
+def reported(err: str) -> RunnerReport:
+    return read_report(f"<stderr_txt>\n{err}\n</stderr_txt>")
+
+
+def test_report_of_a_runner_is_sent_in_a_line_that_xml_can_hold(slot: Slot) -> None:
+    text = (
+        'cat <<"end"\n{"status": 7,\n "stdout": "a < b & \\"c\\"\\n]]>", "stderr": "careful"}\nend'
+    )
+    code, err = slot.run("command", f"{text}\necho raw >&2", rule="runner")
+    assert code == 0, err
+    assert slot.finished
+    line = err.splitlines()[-1]
+    assert line.startswith('manyhands-runner: {"status": 7,')
+    assert not set("<>&") & set(line)
+    report = reported(err)
+    assert (report.status, report.stdout) == (7, 'a < b & "c"\n]]>')
+    assert "raw\ncareful" in report.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "status"),
+    [
+        ('{"status": 1}', 1),
+        ('{"status": 2, "stderr": "bad"}', 2),
+        ('{"status": 0}', 2),
+        ('{"status": -3}', 2),
+        ('{"status": "1"}', 2),
+        ('{"status": true}', 2),
+        ('{"status": 1', 2),
+        ("{}", 2),
+    ],
+)
+def test_status_that_is_not_positive_counts_as_failure(slot: Slot, said: str, status: int) -> None:
+    code, err = slot.run("command", f"echo '{said}'; exit 3", rule="runner")
+    assert code == 0, "the server decides"
+    assert reported(err).status == status
+
+
+@pytest.mark.parametrize(
+    ("said", "code"), [("exit 3", 3), ("true", 2), ("echo done", 2), ("kill -9 $$", 137)]
+)
+def test_runner_without_a_report_fails_with_a_hint(slot: Slot, said: str, code: int) -> None:
+    found, err = slot.run("command", said, rule="runner")
+    assert found == code
+    assert "reported no status. Hint: it must write" in err
+    assert not slot.finished
+
+
+@pytest.mark.parametrize(("inline", "status"), [(10, 7), (0, 7)])
+def test_longer_report_is_sent_as_the_first_output(slot: Slot, inline: int, status: int) -> None:
+    slot.output("out")
+    text = '{"stdout": "x: \\"status\\": 9, y", "status" : 7, "stderr": ""}'
+    code, err = slot.run("command", f"cat <<'end'\n{text}\nend", rule="runner", inline=inline)
+    assert code == 0, err
+    report = reported(err)
+    assert (report.status, report.stdout) == (status, None)
+    assert slot.sent() == text.encode() + b"\n"
+
+
+def test_longer_report_without_an_output_fails_with_a_hint(slot: Slot) -> None:
+    code, err = slot.run("command", "echo '{\"status\": 1}'", rule="runner", inline=3)
+    assert code == 1
+    assert "The report has 14 bytes, and the limit is 3. Hint: declare an output" in err
+
+
+def test_report_survives_a_second_start_after_the_output_was_moved(slot: Slot) -> None:
+    slot.output("out")
+    assert slot.run("command", "echo '{\"status\": 5}'", rule="runner")[0] == 0
+    code, err = slot.run("command", "echo '{\"status\": 5}'", rule="runner")
+    assert code == 0
+    assert reported(err).status == 5

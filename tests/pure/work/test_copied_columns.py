@@ -22,12 +22,14 @@ OF_ITS_LIFE = {
     "file_delete_state",
     "finished_at",
     "hard_to_send_at",
+    "hold_code",
     "hr_class",
     "lease_token",
     "lease_until",
     "need_validate",
     "past_inputs",
     "retried_as",
+    "transition_at",
     "revalidate_requested_at",
     "unsendable_at",
     "validate_after",
@@ -38,18 +40,22 @@ OF_ITS_SUBMISSION = {
     "name",
     "app_id",
     "batch_id",
+    "bundle_id",
     "queue_id",
     "output_bytes",
     "outputs_kept",
     "pending_dependency_count",
     "release_state",
-    "transition_at",
+    "waits_for_batch",
+    "has_parents",
+    "has_children",
     "created_at",
 }
-#: Times and targets, which copies by a generator do not have.
+#: Times, targets and groups, which copies by a generator do not have.
 NOT_OF_A_TEMPLATE = {
     "broadcast",
     "end_before",
+    "is_group",
     "start_after",
     "start_before",
     "target_account_id",
@@ -75,3 +81,4 @@ def test_template_provides_every_column_shared_by_its_copies() -> None:
     given = set(re.findall(r"'(\w+)', (?:extract\(epoch FROM )?w\.\1\b", text))
     assert given == COLUMNS - left_out
     assert left_out < COLUMNS
+    assert "'queue', q.name" in text

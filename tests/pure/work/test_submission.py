@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
-from scheduler.work.submission.rules import new_workunits
+from scheduler.work.submission.rules import new_workunits, work_from_dicts
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
 GOOD = NewWorkunit(outputs=(NewOutput(open_name="out"),))
@@ -57,13 +57,38 @@ def test_omitted_limits_default_to_the_quorum() -> None:
         ({"rsc_fpops_est": 0.0}, "rsc_fpops_est is 0."),
         ({"rsc_disk_bound": float("nan")}, "rsc_disk_bound is nan."),
         ({"rsc_fpops_bound": 1.0}, "rsc_fpops_bound (1) is less than"),
+        ({"requested_cpus": -1.0}, "requested_cpus is -1. Hint: give a number from 0 to 1024."),
+        ({"requested_gpus": 1025.0}, "requested_gpus is 1025."),
+        ({"requested_gpus": float("nan")}, "requested_gpus is nan."),
+        ({"start_offset_seconds": -1.0}, "start_offset_seconds is -1. Hint: give 0 or more"),
+        ({"start_offset_seconds": float("inf")}, "start_offset_seconds is inf."),
+        (
+            {"start_offset_seconds": 3600.0, "end_before": NOON + timedelta(hours=1)},
+            "With start_offset_seconds (3600), it may start after end_before.",
+        ),
+        (
+            {
+                "start_offset_seconds": 3600.0,
+                "start_after": NOON + timedelta(hours=1),
+                "start_before": NOON + timedelta(hours=2),
+            },
+            "it may start after start_before. Hint: give a smaller offset, or a later start_before",
+        ),
+        (
+            {"start_offset_seconds": 3e9, "start_after": datetime(9990, 1, 1, tzinfo=UTC)},
+            "start_after with start_offset_seconds is not in the years 1970 to 9999",
+        ),
         ({"delay_bound": timedelta(0)}, "delay_bound_seconds is 0."),
         ({"delay_bound": timedelta(days=36_526)}, "a hundred years at most"),
         ({"rsc_fpops_bound": 1e101}, "up to 1e100"),
         ({"start_after": LATER_THAN_ALL}, "start_after is not in the years 1970 to 9999"),
         ({"end_before": LATER_THAN_ALL}, "end_before is not in the years 1970 to 9999"),
         ({"start_after": datetime(1969, 12, 31, tzinfo=UTC)}, "not in the years 1970 to 9999"),
-        ({"end_before": NOON}, "end_before (2026-06-01 12:00:00) is past."),
+        ({"end_before": NOON}, "end_before (2026-06-01 12:00:00 UTC) is past."),
+        (
+            {"start_before": datetime(2026, 6, 1, 17, tzinfo=timezone(timedelta(hours=5.5)))},
+            "start_before (2026-06-01 11:30:00 UTC) is past.",
+        ),
         ({"start_after": datetime(2026, 1, 1)}, "start_after has no time zone."),  # noqa: DTZ001 - on purpose
         (
             {"start_after": NOON + timedelta(2), "end_before": NOON + timedelta(1)},
@@ -98,6 +123,47 @@ def test_omitted_limits_default_to_the_quorum() -> None:
 def test_impossible_value_is_a_fault(change: dict[str, object], words: str) -> None:
     found = said(replace(GOOD, **change))  # type: ignore[arg-type]
     assert [words in fault for fault in found] == [True], found
+
+
+@pytest.mark.parametrize(
+    ("draw", "start_after", "milliseconds"),
+    [
+        (0.0, None, 0),
+        (0.5, None, 750),
+        (0.999999, None, 1500),
+        (0.5, NOON + timedelta(days=1), 86_400_750),
+    ],
+)
+def test_start_offset_adds_at_most_that_many_whole_milliseconds(
+    draw: float, start_after: datetime | None, milliseconds: int
+) -> None:
+    workunit = replace(GOOD, start_offset_seconds=1.5, start_after=start_after)
+    drawn = new_workunits.with_start_offset(workunit, now=NOON, draw=draw)
+    assert drawn.start_after == NOON + timedelta(milliseconds=milliseconds)
+    assert drawn.start_offset_seconds == 0
+
+
+def test_names_of_tdf_are_other_names_of_fields() -> None:
+    read = work_from_dicts.new_workunit({"max_fails": 0, "until": "2027-01-31T12:00:00Z"})
+    assert read.max_error_results == 0
+    assert read.start_before == datetime(2027, 1, 31, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (
+            {"max_fails": 1, "max_error_results": 1},
+            "max_fails and max_error_results are both given",
+        ),
+        ({"max_fails": "often"}, "max_fails is 'often'. Hint: give a whole number."),
+        ({"until": "soon"}, "start_before is 'soon'. Hint: give a datetime"),
+    ],
+)
+def test_wrong_value_of_another_name_is_a_fault(values: dict[str, object], words: str) -> None:
+    with pytest.raises(work_from_dicts.BadDescription) as refusal:
+        work_from_dicts.new_workunit(values)
+    assert words in str(refusal.value)
 
 
 @pytest.mark.parametrize(

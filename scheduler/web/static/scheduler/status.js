@@ -7,6 +7,8 @@
     for (const spot of document.querySelectorAll("[data-count]")) {
       const label = status.labels[spot.dataset.count];
       if (label !== undefined && spot.textContent !== label) spot.textContent = label;
+      const tone = status.tones[spot.dataset.count];
+      if (tone !== undefined) spot.dataset.tone = tone;
     }
     for (const part of document.querySelectorAll("[data-share]")) {
       const [group, name] = part.dataset.share.split(".");

@@ -11,14 +11,22 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+from scheduler.config import MAX_TERMINATION_TIME
 from scheduler.files.rules.refused_names import clash, name_fault, usable
+from scheduler.queues.facts import FOREVER
 from scheduler.results.facts import output_name, result_name
-from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.work.rules.statuses import hold_code_fault
+from scheduler.work.submission.facts import (
+    NewBatch,
+    NewFile,
+    NewOutput,
+    NewWorkunit,
+)
 
 #: A workunit's name becomes part of file names and URLs; 200 is the width of its column.
 NAME_PATTERN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+=-]{0,199}")
@@ -40,6 +48,8 @@ _EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
 _MAX_DELAY = timedelta(days=36_525)
 _MAX_RESOURCES = 1e100
+#: Maximum number of CPUs, and of GPUs, that a workunit may request.
+MAX_REQUESTED = 1024
 
 #: Widths of PostgreSQL's integer and smallint columns.
 _MAX_INT, _MAX_SMALLINT = 2**31 - 1, 2**15 - 1
@@ -73,18 +83,16 @@ class Speed:
         return f"{gflops}, the median of the newest {self.hosts} host{'s' * (self.hosts > 1)}"
 
 
-#: The fields that workunits of one shape share: all but name, command line, meta and inputs.
-_shape = attrgetter(
-    *(
-        field.name
-        for field in fields(NewWorkunit)
-        if field.name not in {"name", "command_line", "input_files", "meta"}
-    )
+#: The fields that differ between workunits of one shape.
+_OWN_FIELDS = frozenset(
+    {"name", "command_line", "input_files", "meta", "after", "continuations", "bundle"}
 )
+#: The fields that workunits of one shape share: all but `_OWN_FIELDS`.
+_shape = attrgetter(*(field.name for field in fields(NewWorkunit) if field.name not in _OWN_FIELDS))
 
 
 def shape(workunit: NewWorkunit) -> tuple[object, ...]:
-    """Return the values of all fields except name, command line, meta and inputs, as a key.
+    """Return the values of all fields except `_OWN_FIELDS`, as a key.
 
     Workunits with equal keys have one shape.  These fields are checked, and converted to text, once
     for each shape.
@@ -104,8 +112,24 @@ def faults(
         key = _shape(workunit)
         if (shared := common.get(key)) is None:
             shared = common[key] = _shape_faults(workunit, max_output_bytes, now)
-        has_own = workunit.name is not None or workunit.meta or _line_fault(workunit.command_line)
-        fields = (*_name(workunit), *shared, *_texts(workunit)) if has_own else shared
+        has_own = (
+            workunit.name is not None
+            or workunit.meta
+            or workunit.after
+            or workunit.group
+            or _line_fault(workunit.command_line)
+        )
+        fields = (
+            (
+                *_name(workunit),
+                *shared,
+                *_texts(workunit),
+                *_dependencies(workunit),
+                *_command_of_group(workunit),
+            )
+            if has_own
+            else shared
+        )
         files = (key, *map(id, workunit.input_files))
         if files in fine and not fields:
             continue
@@ -121,7 +145,9 @@ def _shape_faults(workunit: NewWorkunit, max_output_bytes: int, now: datetime) -
         *_replication(workunit),
         *_resources(workunit),
         *_times(workunit, now),
+        *_termination(workunit),
         *_release(workunit),
+        *_group(workunit),
         *_outputs(workunit, max_output_bytes),
     )
 
@@ -159,9 +185,7 @@ def _batch(batch: NewBatch, now: datetime) -> Iterator[Fault]:
         elif _is_unreadable(batch.expire_at):
             yield _unreadable("expire_at")
         elif batch.expire_at <= now:
-            yield Fault(
-                f"expire_at ({batch.expire_at:%Y-%m-%d %H:%M:%S}) is past.", "give a later time."
-            )
+            yield Fault(f"expire_at ({_in_utc(batch.expire_at)}) is past.", "give a later time.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +219,10 @@ class Survey:
 
     def add(self, workunits: Sequence[NewWorkunit]) -> None:
         """Add a chunk of workunits."""
-        self._total += len(workunits)
         for workunit in workunits:
+            if workunit.group:
+                continue
+            self._total += 1
             self._quorum = max(self._quorum, workunit.min_quorum)
             self._memory = max(self._memory, workunit.rsc_memory_bound)
             self._disk = max(self._disk, workunit.rsc_disk_bound)
@@ -368,6 +394,12 @@ def _resources(workunit: NewWorkunit) -> Iterator[Fault]:
             f"rsc_fpops_est ({workunit.rsc_fpops_est:g}).",
             "give several times the estimate: clients abort a result at the bound.",
         )
+    for name, requested in (
+        ("requested_cpus", workunit.requested_cpus),
+        ("requested_gpus", workunit.requested_gpus),
+    ):
+        if not 0 <= requested <= MAX_REQUESTED:
+            yield Fault(f"{name} is {requested:g}.", f"give a number from 0 to {MAX_REQUESTED}.")
     if len(workunit.keywords) > _MAX_KEYWORDS:
         yield Fault(
             f"keywords has {len(workunit.keywords)} characters.", f"use at most {_MAX_KEYWORDS}."
@@ -391,7 +423,7 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
             f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
             "give the time in which a host must report, more than zero.",
         )
-    if workunit.delay_bound > _MAX_DELAY:
+    if workunit.delay_bound > _MAX_DELAY and workunit.delay_bound != FOREVER:
         yield Fault(
             f"delay_bound_seconds is {workunit.delay_bound.total_seconds():g}.",
             "give the time in which a host must report, a hundred years at most.",
@@ -411,13 +443,56 @@ def _times(workunit: NewWorkunit, now: datetime) -> Iterator[Fault]:
         return
     for name in ("start_before", "end_before"):
         if name in bounds and bounds[name] <= now:
-            yield Fault(f"{name} ({bounds[name]:%Y-%m-%d %H:%M:%S}) is past.", "give a later time.")
+            yield Fault(f"{name} ({_in_utc(bounds[name])}) is past.", "give a later time.")
+    yield from _start_offset(workunit, bounds, now)
     for earlier, later in (
         ("start_after", "start_before"),
         ("start_after", "end_before"),
     ):
         if earlier in bounds and later in bounds and bounds[later] <= bounds[earlier]:
             yield Fault(f"{later} is not later than {earlier}.", f"set {later} after {earlier}.")
+
+
+def _start_offset(
+    workunit: NewWorkunit, bounds: Mapping[str, datetime], now: datetime
+) -> Iterator[Fault]:
+    offset = workunit.start_offset_seconds
+    if not 0 <= offset <= _MAX_DELAY.total_seconds():
+        yield Fault(f"start_offset_seconds is {offset:g}.", "give 0 or more, 3e9 at most.")
+        return
+    latest = bounds.get("start_after", now).timestamp() + offset
+    ends = [name for name in ("start_before", "end_before") if name in bounds]
+    if offset and (late := [name for name in ends if bounds[name].timestamp() <= latest]):
+        yield Fault(
+            f"With start_offset_seconds ({offset:g}), it may start after {late[0]}.",
+            f"give a smaller offset, or a later {late[0]}.",
+        )
+    elif offset and latest > _LATEST.timestamp():
+        yield _unreadable("start_after with start_offset_seconds")
+
+
+def with_start_offset(workunit: NewWorkunit, *, now: datetime, draw: float) -> NewWorkunit:
+    """Return the workunit with a random part of its start offset added to `start_after`.
+
+    The part is a whole number of milliseconds; `draw` is a random number from 0 to 1, without 1.
+    Workunits with the same `start_after` become startable in random order.
+    """
+    milliseconds = int(draw * (int(1000 * workunit.start_offset_seconds) + 1))
+    start_after = (workunit.start_after or now) + timedelta(milliseconds=milliseconds)
+    return replace(workunit, start_after=start_after, start_offset_seconds=0.0)
+
+
+def _termination(workunit: NewWorkunit) -> Iterator[Fault]:
+    termination = workunit.max_termination_time
+    if termination is not None and not timedelta(0) <= termination <= MAX_TERMINATION_TIME:
+        yield Fault(
+            f"max_termination_time is {termination.total_seconds():g}.",
+            f"give seconds from 0 to {MAX_TERMINATION_TIME.total_seconds():g}.",
+        )
+
+
+def _in_utc(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _is_unreadable(moment: datetime) -> bool:
@@ -429,12 +504,49 @@ def _unreadable(name: str) -> Fault:
 
 
 def _release(workunit: NewWorkunit) -> Iterator[Fault]:
-    # Only the end of a predecessor batch clears the count; without one, the workunit would wait
-    # forever.
+    # The server counts the dependencies; a count without dependencies would never reach zero.
     if workunit.pending_dependency_count != 0:
         yield Fault(
             f"pending_dependency_count is {workunit.pending_dependency_count}.",
-            "leave it out; to make workunits wait for another batch, set `after` of their batch.",
+            "leave it out; to make workunits wait for others or for a batch, set `after` of the "
+            "workunits or of their batch.",
+        )
+    if workunit.hold_code is not None and (text := hold_code_fault(workunit.hold_code)):
+        sentence, _, hint = text.partition(" Hint: ")
+        yield Fault(sentence, hint)
+
+
+def _group(workunit: NewWorkunit) -> Iterator[Fault]:
+    if not workunit.group:
+        return
+    fields = [
+        name
+        for name in ("outputs", "broadcast", "start_after", "start_before", "end_before")
+        if getattr(workunit, name)
+    ]
+    fields += [
+        f"target_{kind}" for kind in ("host", "account", "team") if _is_aimed(workunit, kind)
+    ]
+    for name in fields:
+        yield Fault(f"A group has no results, but {name} is given.", f"leave {name} out.")
+
+
+def _is_aimed(workunit: NewWorkunit, kind: str) -> bool:
+    return getattr(workunit, f"target_{kind}") is not None
+
+
+def _command_of_group(workunit: NewWorkunit) -> Iterator[Fault]:
+    if workunit.group and (workunit.command_line or workunit.input_files):
+        name = "command_line" if workunit.command_line else "input_files"
+        yield Fault(f"A group has no command, but {name} is given.", f"leave {name} out.")
+
+
+def _dependencies(workunit: NewWorkunit) -> Iterator[Fault]:
+    if workunit.hold is not None and workunit.after:
+        name = "held" if workunit.held else "hold_code"
+        yield Fault(
+            f"{name} and after are both given.",
+            f"leave {name} out: a workunit is released when the workunits in after have answers.",
         )
 
 

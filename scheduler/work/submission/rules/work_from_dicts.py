@@ -14,42 +14,56 @@ from difflib import get_close_matches
 from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.queues.facts import FOREVER
+from scheduler.work.submission.facts import (
+    NewBatch,
+    NewFile,
+    NewOutput,
+    NewWorkunit,
+)
+from scheduler.work.submission.rules import bundling
+from scheduler.work.submission.rules.new_workunits import NAME_PATTERN
 
 T = TypeVar("T")
 #: Returns an empty string if a value is valid, else a description of what to give.
 Check = Callable[[object], str]
 _MOMENTS = ("start_after", "start_before", "end_before")
+#: The names that TDF and TDF2 have for fields of a workunit.
+_OTHER_NAMES = {"max_fails": "max_error_results", "until": "start_before"}
 _NOUNS: dict[type, str] = {
     NewWorkunit: "a workunit",
     NewFile: "an input file",
     NewOutput: "an output",
     NewBatch: "a batch",
 }
-#: Additional keys, for values that JSON cannot represent in the fields.
+#: Additional keys: other names of fields, and values that JSON cannot represent in the fields.
 _EXTRA_KEYS: dict[type, tuple[str, ...]] = {
-    NewWorkunit: ("delay_bound_seconds",),
+    NewWorkunit: ("delay_bound_seconds", "expected_duration_seconds", "max_fails", "until"),
     NewFile: ("content_base64",),
     NewOutput: (),
-    NewBatch: ("expires_in_seconds",),
+    NewBatch: ("expires_in_seconds", "bundle_duration_seconds"),
 }
 #: Keys that `from_outside` refuses: paths are on the server's disk, the server sets dependency
 #: counts and `keep_outputs`, and durations in seconds have a key that contains the unit.
 _INTERNAL_KEYS: dict[type, frozenset[str]] = {
-    NewWorkunit: frozenset({"pending_dependency_count", "delay_bound"}),
+    NewWorkunit: frozenset({"pending_dependency_count", "delay_bound", "expected_duration"}),
     NewFile: frozenset({"path"}),
     NewOutput: frozenset(),
-    NewBatch: frozenset({"keep_outputs"}),
+    NewBatch: frozenset({"keep_outputs", "bundle_duration"}),
 }
 #: Common wrong keys that do not resemble the right key, with the key that the hint suggests.
 _ALIASES = {"deadline": "delay_bound_seconds"}
 _KEYS: dict[type, tuple[str, ...]] = {
     kind: (*(field.name for field in fields(kind)), *_EXTRA_KEYS[kind]) for kind in _NOUNS
 }
+#: The text of an infinite `delay_bound_seconds`; JSON has no infinite numbers.
+_INFINITE = "inf"
 #: PostgreSQL's bigint.
 _MAX_BIGINT = 2**63 - 1
 #: Limit on the number of input files, and of outputs, of a workunit.
 _MAX_FILES = 1000
+#: Limit on the number of workunits for which a workunit waits, and of those that wait for it.
+_MAX_DEPENDENCIES = 10_000
 
 
 class BadDescription(ValueError):
@@ -66,35 +80,64 @@ class BadDescription(ValueError):
 def new_workunit(value: object, *, from_outside: bool = False) -> NewWorkunit:
     """Read the description of a workunit; raises `BadDescription`.
 
-    The keys are the fields of `NewWorkunit`, or `delay_bound_seconds` in place of `delay_bound`.
-    Durations are timedeltas or seconds.  Times are datetimes or ISO text; without a time zone, they
-    are in UTC.  An input file is a `NewFile` or a dict of its fields, with `content` as bytes or
-    text, or with `content_base64`.  An output is a dict of the fields of `NewOutput`, or its
-    `open_name`.  With `from_outside`, the keys that only the server's own programs may use are
-    refused: `path`, `pending_dependency_count` and `delay_bound`.
+    The keys are the fields of `NewWorkunit`, or `delay_bound_seconds` in place of `delay_bound`,
+    `expected_duration_seconds` in place of `expected_duration`, `max_fails` in place of
+    `max_error_results` and `until` in place of `start_before`.  With an expected duration, the
+    defaults of the operations and of the deadline follow from it.
+    Durations are timedeltas or seconds, and "inf" is an infinite delay bound.  Times are datetimes
+    or ISO text; without a time zone, they are in UTC.  An input file is a `NewFile` or a dict of
+    its fields, with `content` as bytes or text, or with `content_base64`.  An output is a dict of
+    the fields of `NewOutput`, or its `open_name`.  With `from_outside`, the keys that only the
+    server's own programs may use are refused: `path`, `pending_dependency_count`, `delay_bound` and
+    `expected_duration`.
     """
-    values = dict(_checked(NewWorkunit, value, from_outside=from_outside))
+    values = dict(with_field_names(_checked(NewWorkunit, value, from_outside=from_outside)))
     if "input_files" in values:
         values["input_files"] = _each(
             values, "input_files", lambda entry: _file(entry, from_outside=from_outside)
         )
     if "outputs" in values:
         values["outputs"] = _each(values, "outputs", _output)
+    for name in ("after", "continuations"):
+        if name in values:
+            values[name] = _each(values, name, _reference, at_most=_MAX_DEPENDENCIES)
     for name in ("delay_bound", "delay_bound_seconds"):
         if name in values:
-            values["delay_bound"] = _duration(name, values.pop(name))
+            values["delay_bound"] = _delay_bound(name, values.pop(name))
+    _read_durations(values, "expected_duration", "max_termination_time")
+    if values.get("expected_duration") is not None:
+        values |= bundling.run_time_defaults(values, values["expected_duration"])
     for name in _MOMENTS:
         if values.get(name) is not None:
             values[name] = _moment(name, values[name])
     return NewWorkunit(**values)
 
 
+def with_field_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a workunit's description with fields in place of the names of TDF and TDF2.
+
+    Call it before descriptions are merged.  Raises `BadDescription` if a value is given twice.
+    """
+    if _OTHER_NAMES.keys().isdisjoint(values):
+        return values
+    renamed = dict(values)
+    for other_name, name in _OTHER_NAMES.items():
+        if other_name in renamed:
+            if name in renamed:
+                what = f"{other_name} and {name} are both given."
+                raise BadDescription(what, "give one: they mean the same.", f"/{other_name}")
+            renamed[name] = renamed.pop(other_name)
+    return renamed
+
+
 def new_batch(value: object, *, now: datetime, from_outside: bool = False) -> NewBatch:
     """Read the description of a batch; raises `BadDescription`.
 
-    The keys are the fields of `NewBatch`, or `expires_in_seconds` in place of `expire_at`.
+    The keys are the fields of `NewBatch`, or `expires_in_seconds` in place of `expire_at` and
+    `bundle_duration_seconds` in place of `bundle_duration`.
     """
     values = dict(_checked(NewBatch, value, from_outside=from_outside))
+    _read_durations(values, "bundle_duration")
     if values.get("expire_at") is not None:
         values["expire_at"] = _moment("expire_at", values["expire_at"])
     seconds = values.pop("expires_in_seconds", None)
@@ -171,7 +214,8 @@ def _check_of(hint: object) -> Check:
 def _checks_of(kind: type) -> dict[str, Check]:
     hints = get_type_hints(kind)
     own = {field.name: _check_of(hints[field.name]) for field in fields(kind)}
-    return own | dict.fromkeys(_EXTRA_KEYS[kind], _is_anything)
+    extra = {key: own.get(_OTHER_NAMES.get(key, ""), _is_anything) for key in _EXTRA_KEYS[kind]}
+    return own | extra
 
 
 _CHECKS = {kind: _checks_of(kind) for kind in _NOUNS}
@@ -180,14 +224,20 @@ _CHECKS = {kind: _checks_of(kind) for kind in _NOUNS}
 # Files, durations, times
 
 
-def _each(values: Mapping[str, Any], name: str, read: Callable[[object], T]) -> tuple[T, ...]:
+def _each(
+    values: Mapping[str, Any],
+    name: str,
+    read: Callable[[object], T],
+    *,
+    at_most: int = _MAX_FILES,
+) -> tuple[T, ...]:
     entries = values[name]
     if isinstance(entries, str | bytes | Mapping) or not hasattr(entries, "__iter__"):
         raise BadDescription(f"{name} is {entries!r:.60}.", "give a list.", f"/{name}")
     items = list(entries)
-    if len(items) > _MAX_FILES:
+    if len(items) > at_most:
         what = f"{name} has {len(items)} entries."
-        raise BadDescription(what, f"give at most {_MAX_FILES}.", f"/{name}")
+        raise BadDescription(what, f"give at most {at_most}.", f"/{name}")
     parsed = []
     for place, value in enumerate(items):
         try:
@@ -234,6 +284,21 @@ def _output(value: object) -> NewOutput:
     return NewOutput(**values)
 
 
+def _delay_bound(name: str, value: object) -> timedelta:
+    """Read a deadline, which may be "inf"."""
+    return FOREVER if value == _INFINITE else _duration(name, value)
+
+
+def _reference(value: object) -> str | int:
+    """Return the name or the id of a workunit."""
+    if isinstance(value, str) and NAME_PATTERN.fullmatch(value):
+        return value
+    if type(value) is int and 0 < value <= _MAX_BIGINT:
+        return value
+    what = f"{value!r:.60} is neither the name nor the id of a workunit."
+    raise BadDescription(what, "give a name as text, or an id as a whole number.")
+
+
 def _duration(name: str, value: object) -> timedelta:
     if isinstance(value, timedelta):
         return value
@@ -243,6 +308,15 @@ def _duration(name: str, value: object) -> timedelta:
     except (OverflowError, ValueError):
         pass
     raise BadDescription(f"{name} is {value!r:.60}.", "give a timedelta or seconds.", f"/{name}")
+
+
+def _read_durations(values: dict[str, Any], *names: str) -> None:
+    for field in names:
+        for name in (field, f"{field}_seconds"):
+            if values.get(name) is not None:
+                values[field] = _duration(name, values.pop(name))
+            elif name != field:
+                values.pop(name, None)
 
 
 def _moment(name: str, value: object) -> datetime:

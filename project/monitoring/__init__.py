@@ -1,0 +1,1 @@
+"""Answers probes and monitoring systems, and counts HTTP requests."""

@@ -1,0 +1,68 @@
+"""Checks whether this web process can answer requests that need the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from django.db import Error as DatabaseError
+from django.db import connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
+
+from project.monitoring.refresher import Refresher
+from scheduler.boinc.database_outages import database_watchdog
+
+#: The time within which the database must answer; seconds.
+TIMEOUT_SECONDS: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A check that failed; `reason` is a fixed text without names of the installation."""
+
+    check: str
+    reason: str
+
+
+NO_ANSWER: Final = Failure("database", f"no answer within {TIMEOUT_SECONDS:g} seconds")
+REFUSED: Final = Failure("database", "the connection or the query failed; the log has the reason")
+NOT_MIGRATED: Final = Failure("migrations", "not all migrations are applied: manage.py migrate")
+OUTAGE: Final = Failure("outage", "requests are refused until the database can be reached again")
+
+
+def read_failures() -> tuple[Failure, ...]:
+    """Query the database; return the failed checks.  Releases the connection."""
+    try:
+        return () if _is_migrated() else (NOT_MIGRATED,)
+    except DatabaseError:
+        return (REFUSED,)
+    finally:
+        connection.close()
+
+
+def _is_migrated() -> bool:
+    # Read each time, because this is the query that shows that the database answers.
+    return _migrations_on_disk() <= MigrationRecorder(connection).applied_migrations().keys()
+
+
+@cache
+def _migrations_on_disk() -> frozenset[tuple[str, str]]:
+    return frozenset(MigrationLoader(None).disk_migrations)
+
+
+_checks: Final = Refresher(read_failures, keep_seconds=1.0, timeout_seconds=TIMEOUT_SECONDS)
+
+
+def failures() -> tuple[Failure, ...]:
+    """Return the failed checks, within about two seconds, from at most a second ago."""
+    failed = _checks.get()
+    if failed is None:
+        failed = (NO_ANSWER,)
+    return (*failed, OUTAGE) if database_watchdog.is_unreachable else failed
+
+
+def database_is_up() -> bool:
+    """Return whether the database answers, even if migrations are missing."""
+    return not {NO_ANSWER, REFUSED} & set(failures())

@@ -1,0 +1,82 @@
+"""Chooses the folder in which the processes of a web server share their counters.
+
+`prometheus_client` reads its environment variable when it is imported, so `project.wsgi` calls
+`prepare` before it imports the rooms of the project.  The folder is named after the server's parent
+process.  So its workers share one folder, whatever started the server, the counts of a replaced
+worker are kept, and a new server starts with an empty folder.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+#: The variable that prometheus_client reads.  If it is set, its folder is used as it is.
+VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+#: A folder of another machine or container is deleted if nothing has changed in it for this time;
+#: a web process writes every few seconds.
+_FORGOTTEN_AFTER_SECONDS: Final = 86_400.0
+
+
+def prepare(var_dir: Path, parent: int | None, *, now: float) -> Path | None:
+    """Create the folder of the server with the parent process `parent`; delete folders of others.
+
+    Sets the environment variable.  Does nothing and returns None if it is set already, or if there
+    is no parent process, because then no other process shares the counters.
+    """
+    if parent is None or os.environ.get(VARIABLE):
+        return None
+    folder = var_dir / "run" / "metrics" / _name(parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    _delete_old(folder.parent, now=now)
+    os.environ[VARIABLE] = str(folder)
+    return folder
+
+
+def forget_dead_processes(folder: str) -> None:
+    """Delete the gauges of processes that have ended; their counters are kept."""
+    for path in Path(folder).glob("gauge_live*_*.db"):
+        pid = path.stem.rpartition("_")[2]
+        if pid.isdecimal() and not _exists(int(pid)):
+            path.unlink(missing_ok=True)
+
+
+def _name(pid: int) -> str:
+    """Return a name for a process of this machine that no later process gets."""
+    return f"{socket.gethostname()}-{pid}-{_started_at(pid)}"
+
+
+def _started_at(pid: int) -> str:
+    """Return the start time of a process in ticks since the boot, or "0" if it has ended."""
+    with suppress(OSError, IndexError):
+        # The name of the program, in parentheses, may contain spaces.
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
+    return "0"
+
+
+def _delete_old(parent_folder: Path, *, now: float) -> None:
+    own_prefix = f"{socket.gethostname()}-"
+    for folder in parent_folder.iterdir():
+        host, _, pid = folder.name.rpartition("-")[0].rpartition("-")
+        with suppress(OSError):
+            if f"{host}-" == own_prefix and pid.isdecimal():
+                is_old = folder.name != _name(int(pid))
+            else:
+                times = [path.stat().st_mtime for path in folder.iterdir()]
+                is_old = now - max(times, default=folder.stat().st_mtime) > _FORGOTTEN_AFTER_SECONDS
+            if is_old:
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -1,0 +1,1 @@
+"""Backs up, restores and upgrades a project, and changes its public address."""

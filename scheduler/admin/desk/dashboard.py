@@ -1,0 +1,189 @@
+"""Composes the operator's desk: alerts, flow of work, daemons, charts, troubles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.conf import settings
+from django.urls import reverse
+
+from scheduler import storage
+from scheduler.admin.base import duration_label, nbytes_label
+from scheduler.health import alerts, maintenance, recent, samples, status
+from scheduler.health.rules import series
+from scheduler.health.rules.alert_texts import SILENT_AFTER
+from scheduler.health.rules.line_charts import Label, LineChart, draw
+from scheduler.health.rules.series import Sample
+from scheduler.health.samples import Period
+from scheduler.health.status import Station, Status
+from scheduler.lifecycle import AssimilateState, FileDeleteState
+
+_HOUR: Final = timedelta(hours=1)
+_ERRORS: Final = ("outcomes.client_error", "outcomes.validate_error")
+_LOST: Final = ("outcomes.no_reply", "outcomes.client_detached")
+#: The filter of the list of workunits that shows the workunits of a station.
+_FILTERS: Final = {
+    "in_progress": f"assimilate_state__exact={AssimilateState.INIT}",
+    "waiting_for_validation": "need_validate__exact=1",
+    "waiting_for_assimilation": f"assimilate_state__exact={AssimilateState.READY}",
+    "waiting_for_deletion": f"file_delete_state__exact={FileDeleteState.READY}",
+    "finished": f"file_delete_state__exact={FileDeleteState.DONE}",
+}
+_REPORTED: Final = ("outcomes.success", *_ERRORS)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A station of workunits on the desk: the count, and a sentence about its rate."""
+
+    title: str
+    count: str
+    rate: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lamp:
+    """A daemon on the desk; `tone` is the CSS class of its light: good, uneasy or bad."""
+
+    daemon: str
+    does: str
+    tone: str
+    life: str
+    seen_at: datetime | None
+    waiting: str
+    oldest: str
+
+
+def context(*, period: Period, now: datetime) -> dict[str, Any]:
+    """Return the context of the desk's template, whose charts show `period`."""
+    live = status.current(now=now)
+    kept = samples.read(period, now=now)
+    last_hour = kept if period is Period.DAY else samples.read(Period.DAY, now=now)
+    return {
+        "alerts": alerts.current(now=now),
+        "maintenance": maintenance.current(),
+        "flow": _flow(live, last_hour),
+        "failed": live.workunits["failed"].label,
+        "results": [(status.words(name), count.label) for name, count in live.results.items()],
+        "people": [(status.words(name), count.label) for name, count in live.people.items()],
+        "lamps": [_lamp(station, now) for station in live.stations],
+        "charts": _charts(kept, period, now),
+        "periods": [(each.name.lower(), each.value.title, each is period) for each in Period],
+        "refusals": recent.refusals(now=now),
+        "refusals_limit": recent.MAX_REFUSALS,
+        "parked": recent.parked(),
+        "tables": recent.largest_tables(),
+        "free_space": nbytes_label(storage.free_nbytes()),
+        "reserve": nbytes_label(settings.MIN_FREE_BYTES),
+        "read_at": live.read_at,
+    }
+
+
+def _flow(live: Status, kept: Sequence[Sample]) -> list[Stage]:
+    """Return the stations of workunits in the order of their way, with the rates of an hour."""
+    reported = series.newest_rate(kept, *_REPORTED, *_LOST, within=_HOUR)
+    finished = series.newest_rate(kept, "workunits.finished", within=_HOUR)
+    behind = {station.daemon: station.behind for station in live.stations}
+    sentences = {
+        "in_progress": _per_hour(reported, "results end"),
+        "waiting_for_validation": _oldest(behind.get("validator")),
+        "waiting_for_assimilation": _oldest(behind.get("assimilator")),
+        "waiting_for_deletion": _oldest(behind.get("file_deleter")),
+        "finished": _per_hour(finished, "workunits"),
+    }
+    url = reverse("admin:scheduler_workunit_changelist")
+    return [
+        Stage(status.words(name), live.workunits[name].label, sentence, f"{url}?{_FILTERS[name]}")
+        for name, sentence in sentences.items()
+    ]
+
+
+def _per_hour(rate: float | None, noun: str) -> str:
+    return "rate not known yet" if rate is None else f"{rate:,.0f} {noun} per hour"
+
+
+def _oldest(behind: timedelta | None) -> str:
+    return "" if behind is None else f"oldest: {duration_label(behind)}"
+
+
+def _lamp(station: Station, now: datetime) -> Lamp:
+    silent = station.silent
+    if silent is None:
+        tone, life = "bad", "never seen"
+    elif silent > SILENT_AFTER:
+        tone, life = "bad", f"silent for {duration_label(silent)}"
+    else:
+        tone, life = "good", "alive"
+    return Lamp(
+        daemon=station.daemon,
+        does=station.does,
+        tone=tone,
+        life=life,
+        seen_at=None if silent is None else now - silent,
+        waiting=station.waiting.label,
+        oldest="–" if station.behind is None else duration_label(station.behind),
+    )
+
+
+def _charts(kept: Sequence[Sample], period: Period, now: datetime) -> list[LineChart]:
+    span = period.value
+
+    def rate(*names: str) -> Sequence[series.Point]:
+        return series.rates(kept, *names, step=span.step)
+
+    def level(name: str) -> Sequence[series.Point]:
+        return series.levels(kept, name, step=span.step)
+
+    def chart(
+        title: str,
+        lines: Mapping[str, Sequence[series.Point]],
+        label: Label = _number,
+        unit: float = 1,
+    ) -> LineChart:
+        since = now - span.length
+        return draw(title, list(lines.items()), since=since, until=now, label=label, unit=unit)
+
+    return [
+        chart(
+            "Results per hour",
+            {
+                "success": rate("outcomes.success"),
+                "errors": rate(*_ERRORS),
+                "lost": rate(*_LOST),
+            },
+        ),
+        chart("Workunits finished per hour", {"finished": rate("workunits.finished")}),
+        chart(
+            "Results now",
+            {"unsent": level("results.unsent"), "in progress": level("results.in_progress")},
+        ),
+        chart(
+            "Workunits that wait for daemons",
+            {
+                "validation": level("workunits.waiting_for_validation"),
+                "assimilation": level("workunits.waiting_for_assimilation"),
+                "deletion": level("workunits.waiting_for_deletion"),
+            },
+        ),
+        chart(
+            "Accounts and hosts",
+            {"accounts": level("people.accounts"), "hosts": level("people.hosts")},
+        ),
+        chart("Free disk space", {"free": level("disk.free_nbytes")}, nbytes_label, unit=2**30),
+    ]
+
+
+def _number(value: float) -> str:
+    """Return a number for an axis: short, with at most one decimal.
+
+    >>> [_number(value) for value in (0, 950, 1500, 20_000, 3_000_000)]
+    ['0', '950', '1.5k', '20k', '3M']
+    """
+    for unit, size in (("M", 1_000_000), ("k", 1000)):
+        if value >= size:
+            return f"{value / size:.1f}".removesuffix(".0") + unit
+    return f"{value:.1f}".removesuffix(".0")

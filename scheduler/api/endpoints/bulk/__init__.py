@@ -1,0 +1,1 @@
+"""Endpoints that act on many workunits, hosts or queues at once."""

@@ -1,0 +1,1 @@
+"""Endpoints of the caller's own consents and team."""

@@ -1,0 +1,1 @@
+"""The endpoints of task lists; the folder above has the maximum number of modules."""

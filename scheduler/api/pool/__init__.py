@@ -1,0 +1,1 @@
+"""The API of the trusted pool, for the clients of enrolled hosts."""

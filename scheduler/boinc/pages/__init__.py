@@ -1,0 +1,1 @@
+"""Pages of BOINC's web site that other programs read."""

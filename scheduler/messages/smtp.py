@@ -1,0 +1,232 @@
+"""Sends mail to the mail server of `EMAIL_URL`, with a limit on every wait.
+
+Theory of operation.  A session opens one connection when it is first used.  If the server cannot be
+reached or refuses the log-in, all messages of the session fail with the same reason, and no second
+connection is tried.  A socket timeout limits each read, and a timer that shuts the connection down
+limits the whole delivery, so that a server that sends a byte now and then cannot hold the daemon.
+The certificate of the server is verified.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP
+from email.utils import format_datetime
+from typing import Final, Self
+
+from scheduler.config import MailConfig, MailSecurity
+from scheduler.messages.outbox import MAX_DELIVERY_SECONDS, DeliveryFailed, Message
+from scheduler.messages.rules import mail_rules
+
+#: The timeout of connecting to one address, and of each read.
+SILENCE_SECONDS: Final = 10.0
+_READY: Final = 220
+_PERMANENT: Final = 500
+#: Only ASCII lines of at most 78 characters, which every mail server accepts.
+_POLICY = SMTP.clone(cte_type="7bit")
+
+
+class _Deadline:
+    """Shuts a client's connection down after some seconds, which ends every wait for it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at = time.monotonic() + seconds
+        self._seconds = seconds
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is over, so that the connection may have been shut down."""
+        return time.monotonic() >= self._ends_at
+
+    @property
+    def sentence(self) -> str:
+        """The reason of a failure after the time is over."""
+        return f"no answer within {self._seconds:g} s"
+
+    @contextmanager
+    def on(self, client: smtplib.SMTP) -> Iterator[None]:
+        """Shut the client's connection down if the block takes too long.
+
+        TLS replaces the client's socket, so the timer reads it when the time is over.
+        """
+        left = max(0.0, self._ends_at - time.monotonic())
+        timer = threading.Timer(left, _shut_down, (client,))
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _shut_down(client: smtplib.SMTP) -> None:
+    connected = client.sock
+    with suppress(OSError):
+        if connected is not None:
+            # SSLSocket.shutdown would drop the TLS object that another thread reads from.
+            socket.socket.shutdown(connected, socket.SHUT_RDWR)
+
+
+class Session:
+    """A connection to the mail server, opened by the first `send`; a context manager."""
+
+    def __init__(
+        self,
+        config: MailConfig,
+        *,
+        sender: str,
+        sender_name: str,
+        seconds: float = MAX_DELIVERY_SECONDS,
+    ) -> None:
+        self._config = config
+        self._sender = sender
+        self._sender_name = sender_name
+        self._seconds = seconds
+        self._client: smtplib.SMTP | None = None
+        self._refusal: DeliveryFailed | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._client is not None:
+            with _Deadline(SILENCE_SECONDS).on(self._client), suppress(Exception):
+                self._client.quit()
+        self._close()
+
+    def send(self, message: Message) -> None:
+        """Send one mail; raises `DeliveryFailed`, which is final if the recipient is refused."""
+        deadline = _Deadline(self._seconds)
+        client = self._opened(deadline)
+        data = composed(message, sender=self._sender, sender_name=self._sender_name)
+        try:
+            with deadline.on(client):
+                client.sendmail(self._sender, [message.recipient], data)
+        except smtplib.SMTPRecipientsRefused as error:
+            [(code, text)] = error.recipients.values()
+            raise self._failure(f"{code} {_text(text)}", is_final=code >= _PERMANENT) from error
+        except smtplib.SMTPDataError as error:
+            is_final = error.smtp_code >= _PERMANENT
+            raise self._failure(_reason(error), is_final=is_final) from error
+        except (OSError, smtplib.SMTPException) as error:
+            self._close()
+            reason = deadline.sentence if deadline.is_over else _reason(error)
+            raise self._failure(reason) from error
+
+    def check(self) -> str:
+        """Connect and log in; return how the connection is encrypted, or raise `DeliveryFailed`."""
+        client = self._opened(_Deadline(self._seconds))
+        version = client.sock.version() if isinstance(client.sock, ssl.SSLSocket) else None
+        login = f"logged in as {self._config.user}" if self._config.user else "no log-in"
+        return f"{self._config.authority}, {version or 'not encrypted'}, {login}"
+
+    def _opened(self, deadline: _Deadline) -> smtplib.SMTP:
+        if self._refusal is not None:
+            raise self._refusal
+        if self._client is None:
+            try:
+                self._client = _connected(self._config, self._sender, deadline)
+            except (OSError, smtplib.SMTPException, UnicodeError) as error:
+                reason = deadline.sentence if deadline.is_over else _reason(error)
+                self._refusal = self._failure(reason)
+                raise self._refusal from error
+        return self._client
+
+    def _failure(self, reason: str, *, is_final: bool = False) -> DeliveryFailed:
+        return DeliveryFailed(f"{self._config.authority}: {reason}", is_final=is_final)
+
+    def _close(self) -> None:
+        if self._client is not None:
+            self._client.close()
+        self._client = None
+
+
+def _connected(config: MailConfig, sender: str, deadline: _Deadline) -> smtplib.SMTP:
+    """Return a client that is connected, encrypted and logged in as configured."""
+    plain = socket.create_connection((config.host, config.port), timeout=SILENCE_SECONDS)
+    # The name is given, because smtplib would look up the name of this machine, which can hang.
+    client = smtplib.SMTP(local_hostname=sender.rpartition("@")[2], timeout=SILENCE_SECONDS)
+    client.sock = plain
+    try:
+        with deadline.on(client):
+            if config.security == MailSecurity.IMPLICIT:
+                _encrypt(client, config.host)
+            _greet(client)
+            if config.security == MailSecurity.STARTTLS:
+                _start_tls(client, config.host)
+            if config.user:
+                client.login(config.user, config.password)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def _greet(client: smtplib.SMTP) -> None:
+    code, text = client.getreply()
+    if code != _READY:
+        raise smtplib.SMTPConnectError(code, text)
+    client.ehlo_or_helo_if_needed()
+
+
+def _start_tls(client: smtplib.SMTP, host: str) -> None:
+    """Encrypt the connection; raises an error if the server does not offer it."""
+    code, text = client.docmd("STARTTLS")
+    if code != _READY:
+        raise smtplib.SMTPResponseException(code, b"STARTTLS is refused: " + text)
+    _encrypt(client, host)
+    # Everything that was received before the encryption is forgotten (RFC 3207).
+    client.file = None
+    client.helo_resp = client.ehlo_resp = None
+    client.esmtp_features = {}
+    client.does_esmtp = False
+    client.ehlo_or_helo_if_needed()
+
+
+def _encrypt(client: smtplib.SMTP, host: str) -> None:
+    assert client.sock is not None
+    encrypted = ssl.create_default_context().wrap_socket(
+        client.sock, server_hostname=host, do_handshake_on_connect=False
+    )
+    client.sock = encrypted
+    encrypted.do_handshake()
+
+
+def composed(message: Message, *, sender: str, sender_name: str) -> bytes:
+    """Return a mail as bytes.  Its Message-ID is the same in every attempt."""
+    created_at = message.created_at.astimezone(UTC)
+    domain = sender.rpartition("@")[2]
+    mail = EmailMessage(policy=_POLICY)
+    mail["From"] = Address(mail_rules.one_line(sender_name), addr_spec=sender)
+    mail["To"] = Address(addr_spec=message.recipient)
+    mail["Subject"] = message.subject
+    mail["Date"] = format_datetime(created_at)
+    mail["Message-ID"] = f"<{message.id}.{_stamp(created_at)}.outbox@{domain}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail.set_content(message.text)
+    return mail.as_bytes()
+
+
+def _stamp(at: datetime) -> str:
+    return f"{at:%Y%m%d%H%M%S%f}"
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of a failure in one line; it never contains the password."""
+    if isinstance(error, smtplib.SMTPResponseException):
+        return f"{error.smtp_code} {_text(error.smtp_error)}"
+    return mail_rules.one_line(str(error)) or type(error).__name__
+
+
+def _text(answer: bytes | str) -> str:
+    text = answer.decode("utf-8", "replace") if isinstance(answer, bytes) else answer
+    return mail_rules.one_line(text)

@@ -1,0 +1,1 @@
+"""Personal data of an account: profile, consents, export and erasure."""

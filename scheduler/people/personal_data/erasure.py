@@ -1,0 +1,90 @@
+"""Erases the personal data of an account at the request of its owner.
+
+The row of the account stays, without any personal data, because results, hosts and credit refer to
+it: the work that was done remains valid.  Entries of the audit log stay until the housekeeper drops
+them (`AUDIT_KEPT_DAYS`).
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from django.contrib.auth.hashers import make_password
+from django.db import transaction
+
+from scheduler.models import (
+    Account,
+    AccountKey,
+    ApiToken,
+    EmailChange,
+    Host,
+    HostToken,
+    LoginNetwork,
+    Team,
+)
+from scheduler.people import audit
+from scheduler.people.account_keys import AccountRefused, lock
+from scheduler.people.audit import Event
+from scheduler.people.personal_data import consents
+
+#: The columns of an account and of a host that can identify a person, with their erased values.
+_ACCOUNT = {
+    "name": "",
+    "country": "",
+    "url": "",
+    "team": None,
+    "venue": "",
+    "global_prefs": "",
+    "global_prefs_mod_time": 0,
+    "project_prefs": "",
+    "share_statistics": False,
+    "show_hosts": False,
+    "is_active": False,
+    "last_login": None,
+}
+_HOST = {"domain_name": "", "last_ip_addr": "", "host_cpid": "", "timezone": 0, "venue": ""}
+#: The rows that are deleted with the account's personal data.
+_DELETED = (AccountKey, ApiToken, EmailChange, LoginNetwork)
+
+
+class StaffAccount(AccountRefused):
+    """The account has rights. Hint: have the rights taken first."""
+
+
+def erase(account: Account, *, now: datetime) -> None:
+    """Erase the account's personal data, keys, tokens and sessions.
+
+    Its computers can no longer contact the project.  Another account can use the e-mail address.
+    The statistics export lists the account and its computers as deleted.
+    Raises `StaffAccount` for a member of staff, so that a project does not lose its last one.
+    """
+    with transaction.atomic():
+        locked = lock(account)
+        if locked.is_staff or locked.is_superuser:
+            raise StaffAccount(
+                f"{locked.email} is a member of the project's staff. "
+                "Hint: have the rights taken by another member first."
+            )
+        if locked.share_statistics:
+            consents.list_deletions(locked, now=now)
+        erased = {
+            "email": f"erased-{locked.pk}@erased.invalid",
+            "cross_project_id": secrets.token_hex(16),
+            "password": make_password(None),
+        }
+        Account.objects.filter(pk=locked.pk).update(**_ACCOUNT, **erased)
+        locked.groups.clear()
+        locked.user_permissions.clear()
+        for table in _DELETED:
+            table._default_manager.filter(account=locked).delete()
+        Authenticator.objects.filter(user=locked).delete()
+        EmailAddress.objects.filter(user=locked).delete()
+        EmailAddress.objects.create(user=locked, email=erased["email"], primary=True)
+        HostToken.objects.filter(host__account=locked).delete()
+        Host.objects.filter(account=locked).update(**_HOST)
+        Team.objects.filter(founder=locked).update(founder=None)
+        Team.objects.filter(requested_by=locked).update(requested_by=None, requested_at=None)
+        audit.record(Event.ACCOUNT_ERASED, now=now, subject=f"account {locked.pk}")

@@ -1,0 +1,56 @@
+"""Reads teams and their members, with what other people may see of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from django.db.models import Q, QuerySet
+
+from scheduler.models import Account, Team
+
+#: Maximum number of teams and members in one reply.
+MAX_TEAMS: Final = 100
+MAX_MEMBERS: Final = 100_000
+
+
+def find(team_id: int) -> Team | None:
+    """Return the team with this id, or None; see `_shown`."""
+    return _shown().filter(pk=team_id).first()
+
+
+def find_all(team_ids: Collection[int]) -> list[Team]:
+    """Return at most `MAX_TEAMS` of these teams, in ascending id; unknown ids are ignored."""
+    return list(_shown().filter(pk__in=team_ids).order_by("pk")[:MAX_TEAMS])
+
+
+def search(name: str) -> list[Team]:
+    """Return at most `MAX_TEAMS` teams whose names contain `name`, by recent average credit."""
+    if "\0" in name:
+        return []
+    return list(_shown().filter(name__icontains=name).order_by("-expavg_credit", "pk")[:MAX_TEAMS])
+
+
+def members(team_id: int, *, all_active: bool, with_credit: bool) -> list[Account]:
+    """Return the active members of a team, at most `MAX_MEMBERS`, in ascending id.
+
+    Without `all_active`, members who do not share their statistics are left out.  `with_credit`
+    leaves out members without credit.
+    """
+    accounts = Account.objects.filter(team_id=team_id, is_active=True)
+    if not all_active:
+        accounts = accounts.filter(share_statistics=True)
+    if with_credit:
+        accounts = accounts.filter(total_credit__gt=0)
+    return list(accounts.order_by("pk")[:MAX_MEMBERS])
+
+
+def shown_founder_id(team: Team) -> int:
+    """Return the id of the founder of a team read here, or 0 if they may not be named."""
+    return team.founder_id or 0 if getattr(team, "founder_shares", False) else 0
+
+
+def _shown() -> QuerySet[Team]:
+    """Return teams with `founder_shares`: whether the founder is active and shares statistics."""
+    shares = Q(founder__is_active=True) & Q(founder__share_statistics=True)
+    return Team.objects.annotate(founder_shares=shares)

@@ -1,0 +1,1 @@
+"""Lets a laboratory's own hosts claim work and wait for cancellations."""

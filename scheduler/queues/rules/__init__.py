@@ -1,0 +1,1 @@
+"""Rules of queues: which hosts they serve, and when their limits change [pure]."""

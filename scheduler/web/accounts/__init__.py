@@ -1,0 +1,1 @@
+"""The pages of accounts: sign-up, log-in, second factor, the owner's pages."""

@@ -1,0 +1,132 @@
+"""Connects allauth's pages to the operations of `scheduler.people`."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urljoin
+
+from allauth.account.adapter import DefaultAccountAdapter
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from scheduler.config import AccountCreation
+from scheduler.messages import outbox
+from scheduler.models import Account
+from scheduler.people import accounts, audit, email_changes
+
+if TYPE_CHECKING:
+    from allauth.account.models import EmailAddress, EmailConfirmationHMAC
+
+log = logging.getLogger(__name__)
+
+#: The backend that stores mail for the mail server of `EMAIL_URL`.
+_OUTBOX = "project.mail_backend.OutboxBackend"
+
+
+class AccountAdapter(DefaultAccountAdapter):
+    """Changes accounts by our operations, and makes links from `MASTER_URL`.
+
+    allauth's own code would store passwords and addresses by itself, and take the host of a link
+    from the request, which the sender of the request chooses.
+    """
+
+    error_messages: ClassVar[dict[str, Any]] = {
+        **DefaultAccountAdapter.error_messages,
+        "email_password_mismatch": _(
+            "No account has this e-mail address and password. Hint: check both, or reset the "
+            "password."
+        ),
+        "incorrect_password": _("The password is wrong. Hint: check it."),
+        "enter_current_password": _("The current password is wrong. Hint: check it."),
+        "invalid_password_reset": _("The link was used or has expired. Hint: request another one."),
+    }
+
+    def is_open_for_signup(self, request: HttpRequest) -> bool:  # noqa: ARG002  allauth's signature
+        return settings.PROJECT.account_creation is not AccountCreation.CLOSED
+
+    def set_password(self, user: Account, password: str) -> None:
+        """Change the password, and revoke what was created with the former one.
+
+        Attached computers keep their keys; the page on which the owner changes the password can
+        revoke them, too.
+        """
+        self._act_as(user)
+        accounts.change_password(
+            account=user,
+            passwd_hash=accounts.password_digest(email=user.email, password=password),
+            now=timezone.now(),
+        )
+
+    def confirm_email(self, request: HttpRequest, email_address: EmailAddress) -> bool:
+        """Mark the address as confirmed."""
+        self._act_as(email_address.user)
+        confirmed = email_changes.confirm_address(email_address, now=timezone.now())
+        if confirmed:
+            self.add_message(request, messages.SUCCESS, "account/messages/email_confirmed.txt")
+        return confirmed
+
+    def _act_as(self, account: Account) -> None:
+        """Attribute audit entries to the account: a link to its mailbox identifies the owner."""
+        audit.identify(account)
+
+    def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
+        """Send a mail made from the templates `<template_prefix>_subject.txt` and `_message.txt`.
+
+        The page does not fail with the mail server, and does not show whether it failed: the page
+        to reset a password must be the same for every address.  Nothing is sent if the project
+        sends no mail.
+        """
+        if not sends_mail():
+            return
+        project = settings.PROJECT
+        context = {**context, "email": email, "project": project, "site": project.master_url}
+        message = self.render_mail(template_prefix, email, context)
+        try:
+            message.send()
+        except OSError as error:
+            log.warning("mail_failed", extra={"template": template_prefix, "error": str(error)})
+
+    def format_email_subject(self, subject: str) -> str:
+        return f"{settings.PROJECT.name}: {subject}"
+
+    def get_reset_password_from_key_url(self, key: str) -> str:
+        """Return the absolute URL of the link to reset a password."""
+        uid, _dash, token = key.partition("-")
+        arguments = {"uidb36": uid, "key": token}
+        return absolute(reverse("account_reset_password_from_key", kwargs=arguments))
+
+    def get_email_confirmation_url(
+        self,
+        request: HttpRequest,  # noqa: ARG002
+        emailconfirmation: EmailConfirmationHMAC,
+    ) -> str:
+        """Return the absolute URL of the link to confirm an address."""
+        return absolute(reverse("account_confirm_email", args=[emailconfirmation.key]))
+
+    def get_email_verification_redirect_url(self, email_address: EmailAddress) -> str:  # noqa: ARG002
+        return reverse("account_home")
+
+    def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
+        return reverse("account_home")
+
+    def get_logout_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
+        return reverse("status")
+
+    def get_client_ip(self, request: HttpRequest) -> str:
+        """Return the client's address, which `project.proxies` has checked."""
+        return str(request.META.get("REMOTE_ADDR", "")) or "unknown"
+
+
+def sends_mail() -> bool:
+    """Return whether mail of these pages is sent; the backend of tests needs no mail server."""
+    return settings.EMAIL_BACKEND != _OUTBOX or outbox.sends_mail()
+
+
+def absolute(path: str) -> str:
+    """Return the absolute URL of a path of this site."""
+    return urljoin(settings.PROJECT.master_url, path)

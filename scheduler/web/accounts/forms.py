@@ -1,0 +1,341 @@
+"""The forms of the account pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from allauth.account import forms as allauth_forms
+from allauth.account.adapter import get_adapter
+from allauth.core import context
+from django import forms
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+
+from scheduler.config import AccountCreation
+from scheduler.models import Account
+from scheduler.people import accounts, api_tokens, email_changes, roles, throttle
+from scheduler.people.account_keys import AccountRefused
+from scheduler.people.hashing import HashQueueFull
+from scheduler.people.throttle import TooManyAttempts, UsedCode
+
+
+class RefusableForm(forms.BaseForm):
+    """A form that stores the exception if an attempt is refused.
+
+    An attempt is refused if the throttle blocks it or if the queue of password hashes is full;
+    `web.refusals` sets the status of the page by `refusal`.
+    """
+
+    refusal: TooManyAttempts | HashQueueFull | None = None
+
+    @contextmanager
+    def refusable(self) -> Iterator[None]:
+        """Convert a refusal within the block to an error of the form."""
+        try:
+            yield
+        except (TooManyAttempts, HashQueueFull) as refusal:
+            self.refusal = refusal
+            raise ValidationError(str(refusal), code="refused") from refusal
+        except (AccountRefused, UsedCode) as refusal:
+            raise ValidationError(str(refusal), code="refused") from refusal
+
+
+def address_of(request: HttpRequest) -> str:
+    """Return the network address of the client."""
+    return str(request.META.get("REMOTE_ADDR", ""))
+
+
+def plain(form: forms.BaseForm) -> None:
+    """Remove allauth's placeholders, which only repeat the labels."""
+    for field in form.fields.values():
+        field.widget.attrs.pop("placeholder", None)
+
+
+class LogInForm(RefusableForm, allauth_forms.LoginForm):
+    """The first step of a log-in: e-mail address and password."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plain(self)
+        self.fields["login"].label = _("E-mail address")
+        self.fields["login"].widget.attrs["autocomplete"] = "username"
+        self.fields["password"].help_text = ""
+
+    def clean(self) -> dict[str, Any]:
+        with self.refusable():
+            cleaned: dict[str, Any] = super().clean() or {}
+        return cleaned
+
+
+class SignUpForm(RefusableForm, allauth_forms.SignupForm):
+    """The form that creates an account, as `create_account.php` does for clients."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=254,
+        help_text=_("Other people see it beside your credit."),
+        widget=forms.TextInput(attrs={"autocomplete": "nickname"}),
+    )
+    invite_code = forms.CharField(
+        label=_("Invitation code"), max_length=100, help_text=_("The project's staff gives codes.")
+    )
+    accepts_terms = forms.BooleanField(
+        label=_("I accept the terms of use"),
+        error_messages={"required": _("Accept the terms of use to create an account.")},
+    )
+    field_order = ("email", "name", "password1", "password2", "invite_code", "accepts_terms")
+    account: Account | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plain(self)
+        self.fields["email"].label = _("E-mail address")
+        if settings.PROJECT.account_creation is not AccountCreation.INVITATION:
+            del self.fields["invite_code"]
+        if not settings.PROJECT.terms_of_use:
+            del self.fields["accepts_terms"]
+
+    def clean_email(self) -> str:
+        """Return the address; `accounts.create_account` checks whether an account has it."""
+        return str(self.cleaned_data["email"]).lower()
+
+    def clean(self) -> dict[str, Any]:
+        """Create the account, so that a refusal is shown as an error of the form.
+
+        With the password of an existing account, that account logs in, as with clients.
+        """
+        super().clean()
+        cleaned: dict[str, Any] = self.cleaned_data
+        if self.errors:
+            return cleaned
+        digest = accounts.password_digest(email=cleaned["email"], password=cleaned["password1"])
+        with self.refusable():
+            self.account = accounts.create_account(
+                email=cleaned["email"],
+                passwd_hash=digest,
+                name=cleaned["name"],
+                invite_code=cleaned.get("invite_code", ""),
+                terms_accepted_in="web site" if cleaned.get("accepts_terms") else None,
+                address=address_of(context.request),
+                now=timezone.now(),
+            ).account
+        return cleaned
+
+    def try_save(self, request: HttpRequest) -> tuple[Account | None, None]:  # noqa: ARG002
+        """Return the account that `clean` has created; called by allauth."""
+        return self.account, None
+
+
+class ChangePasswordForm(RefusableForm, allauth_forms.ChangePasswordForm):
+    """The form with which owners change their password."""
+
+    revoke_host_keys = forms.BooleanField(
+        required=False,
+        label=_("Revoke the keys of attached computers, too"),
+        help_text=_(
+            "Every computer must then be attached again, and BOINC clients lose the work they "
+            "hold. API tokens, submission keys, the weak key and other sessions are revoked in "
+            "any case."
+        ),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plain(self)
+        self.fields["oldpassword"].help_text = ""
+
+    def clean_oldpassword(self) -> str:
+        """Check the current password; the log-in throttle counts wrong ones."""
+        with self.refusable():
+            password: str = self.cleaned_data["oldpassword"]
+            if not get_adapter().reauthenticate(self.user, password):
+                raise get_adapter().validation_error("enter_current_password")
+        return password
+
+    def clean(self) -> dict[str, Any]:
+        """Change the password, so that a refusal is shown as an error of the form."""
+        super().clean()
+        if not self.errors:
+            email = self.user.email
+            digest = accounts.password_digest(email=email, password=self.cleaned_data["password1"])
+            with self.refusable():
+                accounts.change_password(
+                    account=self.user,
+                    passwd_hash=digest,
+                    revoke_host_keys=self.cleaned_data["revoke_host_keys"],
+                    now=timezone.now(),
+                )
+        cleaned: dict[str, Any] = self.cleaned_data
+        return cleaned
+
+    def save(self) -> None:
+        """Do nothing: `clean` has changed the password."""
+
+
+class ReauthenticateForm(RefusableForm, allauth_forms.ReauthenticateForm):
+    """The form that asks for the password before a sensitive page."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plain(self)
+        self.fields["password"].help_text = ""
+
+    def clean_password(self) -> str:
+        with self.refusable():
+            password: str = super().clean_password()
+        return password
+
+
+class ResetPasswordForm(RefusableForm, allauth_forms.ResetPasswordForm):
+    """The form that has a link mailed with which a forgotten password is replaced."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plain(self)
+        self.fields["email"].label = _("E-mail address")
+
+    def clean_email(self) -> str:
+        """Charge the mail to its address, whether or not an account has the address."""
+        with self.refusable():
+            throttle.charge_mail(
+                door="password_reset",
+                email=self.cleaned_data["email"],
+                address=address_of(context.request),
+                now=timezone.now(),
+            )
+        email: str = super().clean_email()
+        return email
+
+
+class NewPasswordForm(RefusableForm, allauth_forms.ResetPasswordKeyForm):
+    """The form behind the link that was mailed for a forgotten password."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        plain(self)
+
+    def clean(self) -> dict[str, Any]:
+        """Change the password, so that a refusal is shown as an error of the form."""
+        super().clean()
+        if not self.errors:
+            with self.refusable():
+                get_adapter().set_password(self.user, self.cleaned_data["password1"])
+        cleaned: dict[str, Any] = self.cleaned_data
+        return cleaned
+
+    def save(self) -> None:
+        """Do nothing: `clean` has changed the password."""
+
+
+class ProfileForm(forms.Form):
+    """The name, country and home page of an account, and what other sites may show of it."""
+
+    name = forms.CharField(label=_("Name"), max_length=254)
+    country = forms.CharField(label=_("Country"), max_length=64, required=False)
+    url = forms.URLField(
+        label=_("Home page"), max_length=200, required=False, assume_scheme="https"
+    )
+    share_statistics = forms.BooleanField(
+        label=_("Share my statistics"),
+        required=False,
+        help_text=_("Sites that compare BOINC projects get your name, country and credit."),
+    )
+    show_hosts = forms.BooleanField(
+        label=_("Show which computers are mine"),
+        required=False,
+        help_text=_("Exported statistics of computers name you as their owner."),
+    )
+
+    def save(self, account: Account) -> None:
+        accounts.change_profile(account, now=timezone.now(), **self.cleaned_data)
+
+    def clean_name(self) -> str:
+        return _checked(accounts.good_name, self.cleaned_data["name"])
+
+
+def _checked(check: Callable[[str], str], text: str) -> str:
+    try:
+        return check(text)
+    except AccountRefused as refusal:
+        raise ValidationError(str(refusal)) from refusal
+
+
+class EmailForm(RefusableForm, forms.Form):
+    """The form that requests another e-mail address for an account."""
+
+    email = forms.EmailField(
+        label=_("New e-mail address"), widget=forms.EmailInput(attrs={"autocomplete": "email"})
+    )
+    password = forms.CharField(
+        label=_("Password"),
+        strip=False,
+        widget=forms.PasswordInput(attrs={"autocomplete": "current-password"}),
+        help_text=_("BOINC hashes your password together with your address, so both are needed."),
+    )
+    requested: email_changes.Requested
+
+    def __init__(self, *args: Any, request: HttpRequest, **kwargs: Any) -> None:
+        self.request = request
+        super().__init__(*args, **kwargs)
+
+    def clean(self) -> dict[str, Any]:
+        """Store the change, so that a refusal is shown as an error of the form."""
+        if not self.errors:
+            with self.refusable():
+                self.requested = email_changes.request(
+                    account=self.request.user,  # type: ignore[arg-type]  # the view needs a log-in
+                    email=self.cleaned_data["email"],
+                    password=self.cleaned_data["password"],
+                    address=address_of(self.request),
+                    now=timezone.now(),
+                )
+        return self.cleaned_data
+
+
+class TokenForm(forms.Form):
+    """The form that creates an API token."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=api_tokens.MAX_NAME,
+        help_text=_("Where the token is used, such as “notebook”."),
+    )
+    scopes = forms.MultipleChoiceField(
+        label=_("Scopes"),
+        widget=forms.CheckboxSelectMultiple,
+        help_text=_("The actions that are possible with it."),
+    )
+    text: str = ""
+
+    def __init__(self, *args: Any, account: Account, **kwargs: Any) -> None:
+        self.account = account
+        super().__init__(*args, **kwargs)
+        self.fields["scopes"].choices = [  # type: ignore[attr-defined]
+            (scope, scope) for scope in roles.grantable_scopes(account)
+        ]
+        self.fields["scopes"].initial = api_tokens.default_scopes(account)
+
+    def clean(self) -> dict[str, Any]:
+        """Create the token, so that a refusal is shown as an error of the form."""
+        if not self.errors:
+            try:
+                _token, self.text = api_tokens.create(
+                    account=self.account,
+                    name=self.cleaned_data["name"],
+                    scopes=self.cleaned_data["scopes"],
+                    now=timezone.now(),
+                )
+            except (api_tokens.TokenRefused, api_tokens.WrongPassword) as refusal:
+                raise ValidationError(str(refusal)) from refusal
+        return self.cleaned_data
+
+
+class ErasureForm(forms.Form):
+    """The form that erases an account."""
+
+    sure = forms.BooleanField(label=_("Erase my account and my personal data permanently"))

@@ -1,0 +1,73 @@
+"""The URLs of the account pages.
+
+allauth's pages for several e-mail addresses and for codes by mail are left out on purpose: an
+address changes only together with the password's hash (`people.email_changes`).
+"""
+
+from __future__ import annotations
+
+from allauth.account import views as allauth_views
+from django.urls import include, path, re_path
+from django.views.generic import RedirectView
+
+from scheduler.web.accounts import views
+
+_own = views.attributed
+
+urlpatterns = [
+    path("account", RedirectView.as_view(pattern_name="account_home")),
+    path("account/", views.home, name="account_home"),
+    # Log-in and sign-up
+    path("account/login/", allauth_views.login, name="account_login"),
+    path("account/logout/", allauth_views.logout, name="account_logout"),
+    path("account/inactive/", allauth_views.account_inactive, name="account_inactive"),
+    path("account/signup/", allauth_views.signup, name="account_signup"),
+    path(
+        "account/reauthenticate/", _own(allauth_views.reauthenticate), name="account_reauthenticate"
+    ),
+    path("account/two-factor/", include("allauth.mfa.urls")),
+    # Passwords
+    path("account/password/", _own(allauth_views.password_change), name="account_change_password"),
+    path("account/password/set/", _own(allauth_views.password_set), name="account_set_password"),
+    path("account/password/reset/", views.reset_password, name="account_reset_password"),
+    path(
+        "account/password/reset/sent/",
+        allauth_views.password_reset_done,
+        name="account_reset_password_done",
+    ),
+    re_path(
+        r"^account/password/reset/(?P<uidb36>[0-9A-Za-z]+)-(?P<key>[-0-9A-Za-z]+)/\Z",
+        allauth_views.password_reset_from_key,
+        name="account_reset_password_from_key",
+    ),
+    path(
+        "account/password/reset/done/",
+        allauth_views.password_reset_from_key_done,
+        name="account_reset_password_from_key_done",
+    ),
+    # E-mail addresses
+    path("account/email/", views.change_email, name="account_change_email"),
+    path("account/email/cancel/", views.cancel_email_change, name="account_cancel_email_change"),
+    path(
+        "account/email/new/<str:token>/",
+        views.confirm_email_change,
+        name="account_confirm_email_change",
+    ),
+    path("account/email/send/", views.send_confirmation, name="account_send_confirmation"),
+    path(
+        "account/email/sent/",
+        allauth_views.email_verification_sent,
+        name="account_email_verification_sent",
+    ),
+    re_path(
+        r"^account/email/confirm/(?P<key>[-:\w]+)/\Z",
+        allauth_views.confirm_email,
+        name="account_confirm_email",
+    ),
+    # Keys, tokens and data
+    path("account/keys/", views.keys, name="account_keys"),
+    path("account/tokens/", views.tokens, name="account_tokens"),
+    path("account/tokens/<int:token_id>/revoke/", views.revoke_token, name="account_revoke_token"),
+    path("account/data/", views.export, name="account_export"),
+    path("account/erase/", views.erase, name="account_erase"),
+]

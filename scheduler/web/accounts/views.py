@@ -1,0 +1,258 @@
+"""The pages on which owners see and change their accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, cast
+
+from allauth.account import views as allauth_views
+from allauth.account.decorators import reauthentication_required
+from allauth.account.internal.flows.email_verification import send_verification_email_for_user
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import logout, update_session_auth_hash
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.debug import sensitive_post_parameters
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from scheduler.models import Account, AccountKey
+from scheduler.people import (
+    account_keys,
+    api_tokens,
+    audit,
+    email_changes,
+    second_factors,
+    throttle,
+)
+from scheduler.people.account_keys import AccountRefused
+from scheduler.people.personal_data import erasure, own_data
+from scheduler.web.accounts import forms
+from scheduler.web.accounts.adapter import AccountAdapter, absolute, sends_mail
+
+P = ParamSpec("P")
+OwnView = Callable[Concatenate[HttpRequest, Account, P], HttpResponseBase]
+View = Callable[Concatenate[HttpRequest, P], HttpResponseBase]
+
+_read_or_send = require_http_methods(["GET", "HEAD", "POST"])
+
+
+def attributed(view: View[P]) -> View[P]:
+    """Return a view whose audit entries have the visitor's account as their actor."""
+
+    @never_cache
+    @wraps(view)
+    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if isinstance(request.user, Account):
+            audit.identify(request.user)
+        return view(request, *args, **kwargs)
+
+    return wrapper
+
+
+def _own(view: OwnView[P]) -> View[P]:
+    """Return a view that requires a log-in, and gets the visitor's account."""
+
+    @login_required
+    @attributed
+    @wraps(view)
+    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        return view(request, cast(Account, request.user), *args, **kwargs)
+
+    return wrapper
+
+
+def _sensitive(view: OwnView[P]) -> View[P]:
+    """Return a view that also requires the password or a code of the last five minutes."""
+    checked: View[P] = reauthentication_required(_own(view))
+    return checked
+
+
+@_read_or_send
+@_own
+def home(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the page of the account, with the form of its name and consents."""
+    initial = {name: getattr(account, name) for name in forms.ProfileForm.base_fields}
+    form = forms.ProfileForm(request.POST or None, initial=initial)
+    if request.method == "POST" and form.is_valid():
+        form.save(account)
+        messages.success(request, _("Your changes are saved."))
+        return redirect("account_home")
+    context = {
+        "account": account,
+        "form": form,
+        "total_credit": f"{account.total_credit:,.0f}",
+        "recent_credit": f"{account.expavg_credit:,.1f}",
+        "is_confirmed": email_changes.is_confirmed(account),
+        "sends_mail": sends_mail(),
+        "email_change": email_changes.pending(account, now=timezone.now()),
+        "has_second_factor": second_factors.has_one(account),
+        "tokens": api_tokens.of_account(account).count(),
+        "master_url": settings.PROJECT.master_url,
+    }
+    return _page(request, "home", context)
+
+
+def reset_password(request: HttpRequest) -> HttpResponseBase:
+    """Return allauth's page to reset a password, or a page without a form."""
+    if not sends_mail():
+        return _page(request, "no_mail", {})
+    response: HttpResponseBase = allauth_views.password_reset(request)
+    return response
+
+
+@require_POST
+@_own
+def send_confirmation(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Mail the link that confirms the account's address once more."""
+    if not sends_mail():
+        return _page(request, "no_mail", {})
+    throttle.charge_mail(
+        door="email_confirmation",
+        email=account.email,
+        address=forms.address_of(request),
+        now=timezone.now(),
+    )
+    send_verification_email_for_user(request, account)
+    return redirect("account_home")
+
+
+@sensitive_post_parameters()
+@_read_or_send
+@_own
+def change_email(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the page on which an account gets another address, and mail both addresses."""
+    if not sends_mail():
+        return _page(request, "no_mail", {})
+    form = forms.EmailForm(request.POST or None, request=request)
+    if request.method == "POST" and form.is_valid():
+        _mail_change(request, form.requested)
+        messages.success(
+            request,
+            _("A link was sent to {email}. It is valid for one day.").format(
+                email=form.requested.new_email
+            ),
+        )
+        return redirect("account_home")
+    pending = email_changes.pending(account, now=timezone.now())
+    context = {"form": form, "account": account, "email_change": pending}
+    return _page(request, "email", context)
+
+
+def _mail_change(request: HttpRequest, requested: email_changes.Requested) -> None:
+    link = absolute(reverse("account_confirm_email_change", args=[requested.token]))
+    context = {"requested": requested, "link": link, "request": request}
+    adapter = AccountAdapter(request)
+    adapter.send_mail("account/email/email_change", requested.new_email, context)
+    adapter.send_mail("account/email/email_change_warning", requested.old_email, context)
+
+
+@require_POST
+@_own
+def cancel_email_change(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Drop the pending change of the address."""
+    if email_changes.cancel(account):
+        messages.success(request, _("The change of your address is cancelled."))
+    return redirect("account_home")
+
+
+@never_cache
+@_read_or_send
+def confirm_email_change(request: HttpRequest, token: str) -> HttpResponseBase:
+    """Return the page behind the link to a new address; its button carries out the change.
+
+    Programs that open links of mails send no POST, so they change nothing.
+    """
+    now = timezone.now()
+    # Read now, because the change ends the sessions of the account.
+    visitor_id = request.user.pk
+    try:
+        if request.method != "POST":
+            change = email_changes.find(token, now=now)
+            return _page(request, "email_change_confirm", {"change": change})
+        account = email_changes.confirm(token, now=now)
+    except AccountRefused as refusal:
+        return _page(request, "email_refused", {"reason": str(refusal)}, status=410)
+    if visitor_id == account.pk:
+        update_session_auth_hash(request, account)
+    text = _("The address is now {email}. Log in with it from now on, also in BOINC Manager.")
+    messages.success(request, text.format(email=account.email))
+    return redirect("account_home")
+
+
+@require_safe
+@_sensitive
+def keys(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the page that shows the account's keys."""
+    context = {
+        "strong_key": account_keys.login_key(account),
+        "weak_key": account_keys.weak_key(account),
+        "submission_keys": account_keys.live_keys(account, AccountKey.Kind.SUBMISSION),
+        "master_url": settings.PROJECT.master_url,
+    }
+    return _page(request, "keys", context)
+
+
+@_read_or_send
+@_sensitive
+def tokens(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the page of API tokens; a new token is shown once."""
+    form = forms.TokenForm(request.POST or None, account=account)
+    text = ""
+    if request.method == "POST" and form.is_valid():
+        text, form = form.text, forms.TokenForm(account=account)
+    live = [
+        {"row": row, "scopes": api_tokens.scopes_of(row)}
+        for row in api_tokens.of_account(account).order_by("-pk")
+    ]
+    context = {"form": form, "tokens": live, "text": text, "master_url": absolute("/")}
+    return _page(request, "tokens", context)
+
+
+@require_POST
+@_own
+def revoke_token(request: HttpRequest, account: Account, token_id: int) -> HttpResponseBase:
+    """Revoke an API token of the account."""
+    if api_tokens.revoke(account=account, token_id=token_id, now=timezone.now()):
+        messages.success(request, _("The token is revoked."))
+    return redirect("account_tokens")
+
+
+@require_safe
+@_sensitive
+def export(request: HttpRequest, account: Account) -> HttpResponseBase:  # noqa: ARG001
+    """Return everything that is stored about the account, as a JSON file."""
+    parts = own_data.export(account, now=timezone.now())
+    response = StreamingHttpResponse(parts, content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="account-{account.pk}.json"'
+    return response
+
+
+@_read_or_send
+@_sensitive
+def erase(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the page that erases the account."""
+    form = forms.ErasureForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            erasure.erase(account, now=timezone.now())
+        except erasure.StaffAccount as refusal:
+            form.add_error(None, str(refusal))
+        else:
+            logout(request)
+            return _page(request, "erased", {})
+    return _page(request, "erase", {"form": form, "account": account})
+
+
+def _page(
+    request: HttpRequest, name: str, context: dict[str, Any], *, status: int = 200
+) -> TemplateResponse:
+    return TemplateResponse(request, f"account/{name}.html", context, status=status)

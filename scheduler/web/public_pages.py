@@ -1,0 +1,76 @@
+"""Pages that everybody may see: a computer, and a search for accounts by name."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import path
+from django.views.decorators.http import require_safe
+
+from scheduler.hosts import own_hosts
+from scheduler.people.personal_data import profiles
+from scheduler.people.personal_data.profiles import Order
+
+_MAX_ID_DIGITS: Final = 18
+_IN_TEAM: Final = {"yes": True, "no": False}
+
+
+@require_safe
+def show_host_detail(request: HttpRequest) -> HttpResponse:
+    """Return the page of a computer whose owner shows their computers, else 404.
+
+    The page has no name or address of the computer.  It names the owner only if they share their
+    statistics.
+    """
+    text = request.GET.get("hostid", "")
+    is_id = text.isascii() and text.isdecimal() and len(text) <= _MAX_ID_DIGITS
+    host = own_hosts.find_shown(int(text)) if is_id else None
+    owner = host.account if host is not None and host.account.share_statistics else None
+    context = _context() | {"host": host, "owner": owner}
+    return render(request, "scheduler/host.html", context, status=200 if host else 404)
+
+
+@require_safe
+def user_search(request: HttpRequest) -> HttpResponse:
+    """Return a form to search for accounts, with the results of a search.
+
+    Only accounts that share their statistics are found.  Parameters are those of BOINC's page.
+    """
+    params = request.GET
+    prefix, country = params.get("search_string", "").strip(), params.get("country", "").strip()
+    chosen = params.get("search_type", "")
+    order = Order(chosen) if chosen in set(Order) else Order.NEWEST
+    is_search = "search_string" in params
+    accounts = profiles.search(
+        prefix,
+        country="" if country == "any" else country,
+        in_team=_IN_TEAM.get(params.get("team", "")),
+        order=order,
+    )
+    context = _context() | {
+        "prefix": prefix,
+        "order": order.value,
+        "orders": (
+            (Order.NEWEST.value, "newest first"),
+            (Order.AVERAGE_CREDIT.value, "recent average credit"),
+            (Order.TOTAL_CREDIT.value, "total credit"),
+        ),
+        "min_prefix": profiles.MIN_PREFIX,
+        "is_search": is_search,
+        "is_too_short": is_search and len(prefix) < profiles.MIN_PREFIX,
+        "found": accounts,
+    }
+    return render(request, "scheduler/user_search.html", context)
+
+
+def _context() -> dict[str, object]:
+    return {"project": {"name": settings.PROJECT.name}}
+
+
+urlpatterns = [
+    path("show_host_detail.php", show_host_detail, name="show_host_detail"),
+    path("user_search.php", user_search, name="user_search"),
+]

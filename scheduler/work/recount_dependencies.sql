@@ -1,0 +1,37 @@
+-- Computes the counts of locked children from their edges, and records the failure of a parent.
+-- Run it after the statement that locks the children, so that it sees all earlier answers.  The
+-- count of a released child stays 0, also if a parent loses its answer by a revalidation, unless a
+-- parent has failed.
+WITH counted AS (
+    SELECT
+        child.id,
+        edges.unmet,
+        edges.has_failed
+    FROM unnest(%(ids)s::bigint[]) AS child (id)
+    -- One look-up per child: while a new table has no statistics, a join may read the whole table.
+    CROSS JOIN LATERAL (
+        SELECT
+            count(*) FILTER (WHERE p.canonical_result_id IS NULL) AS unmet,
+            coalesce(bool_or(p.error_mask <> 0), FALSE) AS has_failed
+        FROM dependency AS d
+        INNER JOIN workunit AS p ON d.parent_id = p.id
+        WHERE d.child_id = child.id
+    ) AS edges
+)
+
+UPDATE workunit AS w
+SET
+    pending_dependency_count = counted.unmet + w.waits_for_batch::integer,
+    dependency_failed_at = CASE
+        WHEN counted.has_failed THEN coalesce(w.dependency_failed_at, %(now)s::timestamptz)
+        -- The failure of a batch remains; that of a workunit on which this one no longer depends
+        -- does not.
+        WHEN w.waits_for_batch THEN w.dependency_failed_at
+    END
+FROM counted
+WHERE
+    w.id = counted.id
+    AND w.canonical_result_id IS NULL
+    AND w.error_mask = 0
+    AND (w.release_state = {{ReleaseState.INACTIVE}} OR counted.has_failed)
+RETURNING w.id, w.pending_dependency_count, w.dependency_failed_at

@@ -1,0 +1,60 @@
+"""Checks whether workunits fit the queues that they name [pure]."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from scheduler.queues.facts import FOREVER
+from scheduler.work.submission.facts import NewWorkunit, QueueTarget
+from scheduler.work.submission.rules.new_workunits import Fault, shape
+
+
+def faults(
+    workunits: Sequence[NewWorkunit], *, app: str, queues: Mapping[str, QueueTarget]
+) -> dict[int, tuple[Fault, ...]]:
+    """Return the faults of workunits that do not fit their queue, by index.
+
+    `app` is the name of the submission's app, `queues` the existing queues by name.
+    """
+    by_shape: dict[tuple[object, ...], tuple[Fault, ...]] = {}
+    by_index: dict[int, tuple[Fault, ...]] = {}
+    for index, workunit in enumerate(workunits):
+        if workunit.queue is None and workunit.delay_bound != FOREVER:
+            continue
+        key = shape(workunit)
+        if (own := by_shape.get(key)) is None:
+            own = by_shape[key] = tuple(_faults(workunit, app, queues))
+        if own:
+            by_index[index] = own
+    return by_index
+
+
+def _faults(workunit: NewWorkunit, app: str, queues: Mapping[str, QueueTarget]) -> Iterator[Fault]:
+    queue = None if workunit.queue is None else queues.get(workunit.queue)
+    if workunit.queue is not None and queue is None:
+        yield Fault(
+            f"There is no queue {workunit.queue[:100]!r}.",
+            "check the spelling, or leave it out; `scientist queue list` lists the queues.",
+        )
+        return
+    if queue is not None and queue.app not in (None, app):
+        yield Fault(
+            f"Queue {queue.name} accepts only work of app {queue.app}, not of {app}.",
+            "name another queue, or leave it out.",
+        )
+    if queue is not None and _has_target(workunit):
+        yield Fault(
+            f"The workunit has both the queue {queue.name} and a target.",
+            "leave one of them out; the lists of a queue restrict it to hosts and accounts.",
+        )
+    # Results of volunteers must time out some day; the hosts of a trusted queue belong to the lab.
+    if workunit.delay_bound == FOREVER and not (queue is not None and queue.trusted):
+        yield Fault(
+            "The deadline is infinite, which only trusted queues allow.",
+            "give delay_bound_seconds as a number, or name a trusted queue.",
+        )
+
+
+def _has_target(workunit: NewWorkunit) -> bool:
+    targets = (workunit.target_host, workunit.target_account, workunit.target_team)
+    return workunit.broadcast or any(target is not None for target in targets)

@@ -1,0 +1,248 @@
+"""Writes the tasks of a batch as a folder of TDF2.
+
+Each workunit is a file in its current state, and each failed attempt before it a file in
+failed_archive.  An attempt that a host did not report leaves no file: in TDF2, its list is opened
+again with the same files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.db.models import F
+
+from scheduler import sql, storage
+from scheduler.lifecycle import BundleState, Outcome, ValidateState
+from scheduler.models import Batch, Bundle, Result, Workunit
+from scheduler.results.facts import (
+    JOINED,
+    RESULT_COLUMNS,
+    WORKUNIT_COLUMNS,
+    ResultFacts,
+    WorkunitFacts,
+)
+from scheduler.results.rules.reports import own_stderr
+from scheduler.work.rules import predecessor_states, tdf2_files
+from scheduler.work.rules.predecessor_states import Tdf2State
+from scheduler.work.rules.tdf2_files import Task
+
+#: The number of workunits that are read at once.
+PAGE_SIZE: Final = 500
+_FAILURES: Final = (Outcome.CLIENT_ERROR, Outcome.VALIDATE_ERROR)
+_IN_LISTS: Final = (Tdf2State.NEW, Tdf2State.OPEN, Tdf2State.RUNNING, Tdf2State.CLOSED)
+_OWN_COLUMNS: Final = (
+    "command_line",
+    "created_at",
+    "expected_duration",
+    "rsc_fpops_est",
+    "meta",
+)
+
+
+@dataclass(slots=True)
+class Exported:
+    """The number of written tasks by state, and the number of lists; warnings."""
+
+    by_state: dict[str, int] = field(default_factory=dict)
+    lists: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def tasks(self) -> int:
+        return sum(self.by_state.values())
+
+
+@dataclass(slots=True)
+class _Labels:
+    """The folders of task lists; lists of one second get different names."""
+
+    taken: set[str] = field(default_factory=set)
+    by_id: dict[int, tuple[str, str]] = field(default_factory=dict)
+
+    def add(self, bundles: Iterable[Bundle]) -> None:
+        for bundle in bundles:
+            if bundle.pk in self.by_id:
+                continue
+            state, created = BundleState(bundle.state), bundle.created_at
+            worker = bundle.host.domain_name or f"host{bundle.host_id}" if bundle.host else None
+            while (
+                label := tdf2_files.list_label(
+                    state,
+                    created=created,
+                    worker=worker,
+                    started=bundle.started_at,
+                    finished=bundle.finished_at,
+                )
+            ).partition("_")[0] in self.taken:
+                created += timedelta(seconds=1)
+            self.taken.add(label.partition("_")[0])
+            self.by_id[bundle.pk] = (state.name.lower(), label)
+
+
+def export_batch(batch: Batch, folder: str) -> Exported:
+    """Write the tasks of a batch into a new or empty folder.
+
+    Raises `storage.BadTree` if the folder cannot be written.  Workunits that were purged are left
+    out, and so are commands of several lines, with a warning.
+    """
+    tree, exported, labels = storage.TreeWriter(folder), Exported(), _Labels()
+    for state in Tdf2State:
+        tree.add_folder(state.value)
+    for rows in _pages(batch):
+        ids = [row["id"] for row in rows]
+        results: dict[int, list[ResultFacts]] = {id_: [] for id_ in ids}
+        columns = Result.objects.filter(workunit_id__in=ids).order_by("attempt")
+        for values in columns.values(*RESULT_COLUMNS):
+            results[values["workunit_id"]].append(ResultFacts(**values))
+        details = {row["id"]: row for row in sql.fetch("work/tdf2/read_tasks", {"ids": ids})}
+        bundle_ids = {row["bundle_id"] for row in [*details.values(), *rows] if row["bundle_id"]}
+        labels.add(
+            Bundle.objects.filter(pk__in=bundle_ids).select_related("host").order_by("created_at")
+        )
+        for row in rows:
+            own = {name: row.pop(name) for name in _OWN_COLUMNS}
+            workunit = WorkunitFacts(**row, results=tuple(results[row["id"]]))
+            if "\n" in own["command_line"].strip("\n"):
+                exported.warnings.append(
+                    f"{workunit.name} was left out: its command has several lines. Hint: TDF2 "
+                    "has commands of one line; fetch its outputs with `scientist fetch`."
+                )
+                continue
+            _export(workunit, own, details, labels, tree, exported)
+    exported.lists = len(labels.by_id)
+    return exported
+
+
+def _pages(batch: Batch) -> Iterator[list[dict[str, Any]]]:
+    after = 0
+    joined = {name: F(path) for name, path in JOINED.items()}
+    while True:
+        rows = list(
+            Workunit.objects.filter(batch=batch, pk__gt=after, is_group=False)
+            .order_by("id")
+            .values(*WORKUNIT_COLUMNS, *_OWN_COLUMNS, **joined)[:PAGE_SIZE]
+        )
+        if rows:
+            yield rows
+        if len(rows) < PAGE_SIZE:
+            return
+        after = rows[-1]["id"]
+
+
+def _export(
+    workunit: WorkunitFacts,
+    own: dict[str, Any],
+    details: dict[int, dict[str, Any]],
+    labels: _Labels,
+    tree: storage.TreeWriter,
+    exported: Exported,
+) -> None:
+    """Write the files of a workunit: one for each failed attempt, and one for its state."""
+    task = _task(workunit, own)
+    last = workunit.results[-1] if workunit.results else None
+    for result in workunit.results:
+        has_failed = _has_failed(result)
+        if result is last or has_failed:
+            state = predecessor_states.tdf2_state_of(result, workunit)
+            detail = details[result.id]
+            bundle_id = detail["bundle_id"] or workunit.bundle_id or 0
+            _write(state, _executed(task, detail), detail, bundle_id, labels, tree, exported)
+        if has_failed:
+            task = task.failed_again()
+    if last is None:
+        state = predecessor_states.tdf2_state(workunit)
+        _write(state, task, None, workunit.bundle_id or 0, labels, tree, exported)
+
+
+def _has_failed(result: ResultFacts) -> bool:
+    is_wrong = result.outcome == Outcome.SUCCESS and result.validate_state == ValidateState.INVALID
+    return result.outcome in _FAILURES or is_wrong
+
+
+def _task(workunit: WorkunitFacts, own: dict[str, Any]) -> Task:
+    tdf2 = own["meta"].get("tdf2") if isinstance(own["meta"], dict) else None
+    before = tdf2.get("fails") if isinstance(tdf2, dict) else 0
+    fails = before if type(before) is int and before >= 0 else 0
+    until = workunit.start_before or workunit.end_before
+    expected = own["expected_duration"]
+    seconds = expected.total_seconds() if expected else own["rsc_fpops_est"] / 1e9
+    return Task(
+        number=workunit.name,
+        created=tdf2_files.seconds(own["created_at"]),
+        until=None if until is None else tdf2_files.seconds(until),
+        expected_duration=max(1, round(seconds)),
+        max_fails=workunit.max_error_results + fails,
+        fails=fails,
+        cmd=own["command_line"].strip("\n"),
+    )
+
+
+def _executed(task: Task, detail: dict[str, Any]) -> Task:
+    """Return the task with the worker's lines, if a host reported it.
+
+    The end is the time of the report, and the start that many seconds before it as the program ran,
+    but not before the result was sent: both by the server's clock.
+    """
+    sent_at, received_at = detail["sent_at"], detail["received_at"]
+    if received_at is None or sent_at is None:
+        return task
+    started: datetime = max(sent_at, received_at - timedelta(seconds=detail["elapsed_time"]))
+    return Task(
+        number=task.number,
+        created=task.created,
+        until=task.until,
+        expected_duration=task.expected_duration,
+        max_fails=task.max_fails,
+        fails=task.fails,
+        cmd=task.cmd,
+        worker=tdf2_files.worker_name(detail["worker"]),
+        started=tdf2_files.seconds(started),
+        ended=tdf2_files.seconds(received_at),
+    )
+
+
+def _write(
+    state: Tdf2State,
+    task: Task,
+    detail: dict[str, Any] | None,
+    bundle_id: int,
+    labels: _Labels,
+    tree: storage.TreeWriter,
+    exported: Exported,
+) -> None:
+    folder: tuple[str, ...] = (state.value,)
+    if state in _IN_LISTS and bundle_id in labels.by_id:
+        folder = labels.by_id[bundle_id]
+    elif state is Tdf2State.OPEN:
+        folder = (Tdf2State.NEW.value,)
+    elif state in {Tdf2State.RUNNING, Tdf2State.CLOSED} and detail is not None:
+        folder = (state.value, _list_of_one(state, task, detail))
+    tree.add(tdf2_files.render(task).encode(), *folder, f"{task.id}.task")
+    exported.by_state[folder[0]] = exported.by_state.get(folder[0], 0) + 1
+    if detail is None or not task.is_executed:
+        return
+    if detail["output"] is not None:
+        try:
+            file = storage.open_upload(detail["output"])
+        except (OSError, storage.BadFileName):
+            exported.warnings.append(f"The output of {task.id} was deleted from the server.")
+        else:
+            with file:
+                tree.copy(file, *folder, f"{task.id}.out")
+    if detail["outcome"] in _FAILURES:
+        text = own_stderr(detail["stderr"]) or f"exit status {detail['exit_status']}"
+        tree.add(f"{text}\n".encode(), *folder, f"{task.id}.err")
+
+
+def _list_of_one(state: Tdf2State, task: Task, detail: dict[str, Any]) -> str:
+    """Return the name of the list in which TDF2 would have a task that was sent singly."""
+    return tdf2_files.list_label(
+        BundleState.RUNNING if state is Tdf2State.RUNNING else BundleState.CLOSED,
+        created=tdf2_files.moment(task.created),
+        worker=detail["worker"],
+        started=detail["sent_at"],
+        finished=detail["received_at"],
+    )

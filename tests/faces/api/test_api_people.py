@@ -1,0 +1,101 @@
+"""Consents and teams over the API."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.models import Account, AuditEntry
+from tests.faces.apis import Program, a_program
+from tests.rows import an_account, update
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+@pytest.fixture
+def program(ada) -> Program:
+    return a_program(ada)
+
+
+def test_account_reads_and_changes_its_consents(program, ada):
+    consents = program.send("get", "/me/consents").json()
+    assert consents == {"share_statistics": True, "show_hosts": True, "terms_accepted_at": None}
+    changed = program.send("patch", "/me/consents", {"share_statistics": False})
+    assert changed.json() == consents | {"share_statistics": False}
+    ada.refresh_from_db()
+    assert (ada.share_statistics, ada.show_hosts) == (False, True)
+    entry = AuditEntry.objects.get(event="consent_changed")
+    assert entry.details == {"consent": "STATSEXPORT", "given": False, "source": "API"}
+    assert entry.account_id == ada.pk
+    assert program.send("patch", "/me/consents", {"show_hosts": "no"}).status_code == 400
+
+
+def test_team_is_created_changed_joined_and_left(program, ada):
+    assert program.send("get", "/me/team").status_code == 404
+    created = program.send("post", "/me/team", {"name": "The primes", "kind": 6})
+    assert created.status_code == 201
+    team = created.json()
+    assert (team["name"], team["kind"], team["founder"]) == ("The primes", 6, ada.pk)
+    assert program.send("get", "/me/team").json() == team
+    assert program.send("patch", "/me/team", {"country": "Peru"}).json()["country"] == "Peru"
+
+    eve = an_account("eve")
+    other = a_program(eve)
+    assert other.send("post", "/me/team/join", {"team": team["id"]}).json()["id"] == team["id"]
+    refused = other.send("patch", "/me/team", {"name": "Mine"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "not_founder")
+    refused = program.send("delete", "/me/team")
+    assert (refused.status_code, refused.json()["code"]) == (409, "team_refused")
+    assert "transfer the foundership" in refused.json()["hint"]
+    assert other.send("delete", "/me/team").status_code == 204
+    assert program.send("delete", "/me/team").status_code == 204
+    assert program.send("delete", "/me/team").status_code == 204
+
+
+def test_founder_removes_a_member_and_transfers_the_foundership(program, ada):
+    team = program.send("post", "/me/team", {"name": "The primes"}).json()
+    eve, bob = an_account("eve"), an_account("bob")
+    update(eve, team_id=team["id"])
+    update(bob, team_id=team["id"])
+    assert program.send("delete", f"/me/team/members/{bob.pk}").status_code == 204
+    assert program.send("delete", f"/me/team/members/{bob.pk}").status_code == 404
+    requested = a_program(eve).send("post", "/me/team/foundership", {"action": "request"})
+    assert requested.json()["requested_by"] == eve.pk
+    too_soon = a_program(eve).send("post", "/me/team/foundership", {"action": "assume"})
+    assert too_soon.status_code == 409
+    given = {"action": "transfer", "account": eve.pk}
+    assert program.send("post", "/me/team/foundership", given).json()["founder"] == eve.pk
+    assert program.send("delete", f"/me/team/members/{eve.pk}").status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"action": "transfer"}, 422),
+        ({"action": "request", "account": 1}, 422),
+        ({"action": "x"}, 400),
+        ({}, 400),
+    ],
+)
+def test_foundership_needs_an_account_only_for_a_transfer(program, body, status):
+    program.send("post", "/me/team", {"name": "The primes"})
+    assert program.send("post", "/me/team/foundership", body).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"name": "<b>"}, 422),
+        ({"name": ""}, 400),
+        ({"name": "x", "url": "javascript:alert(1)"}, 409),
+        ({"name": "x", "kind": 8}, 400),
+    ],
+)
+def test_bad_teams_are_refused_with_a_hint(program, body, status):
+    refused = program.send("post", "/me/team", body)
+    assert refused.status_code == status
+    assert "hint" in refused.json() or "errors" in refused.json()

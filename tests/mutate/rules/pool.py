@@ -1,0 +1,132 @@
+"""Rules of the trusted pool, and of cancelled programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.mutate.switching import Code, Sql, Switch, always
+from volunteer.events import Print
+
+API = "tests/faces/api/test_api_pool.py"
+ACCESS = "tests/security/test_pool_access.py"
+WAITING = "tests/pure/pool/test_waiting.py"
+CLIENT = "tests/pure/client/test_volunteer_pool.py"
+STATES = "tests/database/work/test_cancellation_states.py"
+
+
+def _for_any_reason(original: Any) -> Any:
+    return lambda self, _reason, sentence: original(self, "unavailable", sentence)
+
+
+def _own_status(_original: Any) -> Any:
+    return lambda report: report.exit_status
+
+
+RULES = (
+    Switch(
+        "Only results of trusted queues are listed and claimed in the pool",
+        Code("scheduler.pool.claims:_POOL_QUEUES", {}),
+        (API,),
+    ),
+    Switch(
+        "A host claims only results of trusted queues that serve it",
+        Code("scheduler.pool.claims:_serves", always(True)),
+        (API,),
+    ),
+    Switch(
+        "Cancelled workunits are not listed in the pool",
+        Sql("pool/read_available", "AND w.cancel_requested_at IS NULL", ""),
+        (API,),
+    ),
+    Switch(
+        "A host reports usage only of its own results",
+        Sql("pool/insert_usage", "AND r.host_id = %(host_id)s::bigint", ""),
+        (ACCESS,),
+    ),
+    Switch(
+        "A result gets at most one usage sample a second in the pool",
+        Sql("pool/insert_usage", "WHERE s.result_id = own.id AND", "WHERE FALSE AND"),
+        (API,),
+    ),
+    Switch(
+        "A host waits for cancellations of its own results",
+        Sql("pool/read_cancelled", "r.host_id = any(%(host_ids)s::bigint[])", "r.host_id > 0"),
+        (API,),
+    ),
+    Switch(
+        "A cancellation ends the waiting of a host",
+        Code("scheduler.pool.waiting:_finish", always(None)),
+        (WAITING,),
+    ),
+    Switch(
+        "In a pool our client reports usage by the ids of its results",
+        Code("volunteer.pool:PoolLink.report", always(None)),
+        (CLIENT,),
+    ),
+    Switch(
+        "A host lists its own claimed results only",
+        Sql("pool/read_claimed", "r.host_id = %(host_id)s::bigint AND", ""),
+        (ACCESS,),
+    ),
+    Switch(
+        "A program that was being started when it was cancelled is killed",
+        Code(
+            "volunteer.runs:Kill",
+            made=lambda _original: lambda project, result, _grace: Print(f"{project} {result}"),
+        ),
+        (CLIENT,),
+    ),
+    Switch(
+        "A token that waits too often is refused",
+        Code("scheduler.pool.waiting:RateLimit.take", always(True)),
+        (WAITING,),
+    ),
+    Switch(
+        "The exit status of a program that ended after SIGTERM is stored",
+        Code("scheduler.results.report:recorded_status", made=_own_status),
+        (STATES,),
+    ),
+    Switch(
+        "Names of projects cannot lead output files to other folders",
+        Code("volunteer.workers:_safe", lambda text: text),
+        (CLIENT,),
+    ),
+    Switch(
+        "In a pool the worker's own sleeps replace the delays of the project",
+        Code(
+            "volunteer.config:Rules.contact_delay",
+            made=lambda _original: lambda rules, delay: max(delay, rules.poll_seconds),
+        ),
+        (CLIENT,),
+    ),
+    Switch(
+        "A claim assigns the result to the host",
+        Code("scheduler.pool.claims:_claim", always([])),
+        (API,),
+    ),
+    Switch(
+        "A refused claim names the reason",
+        Code("scheduler.pool.claims:ClaimRefused.__init__", made=_for_any_reason),
+        (API,),
+    ),
+    Switch(
+        "The settings of a worker are read from its file",
+        Code("volunteer.workers:read_settings", always({})),
+        (CLIENT,),
+    ),
+    Switch(
+        "After a lost race, our client claims the next result",
+        Code("volunteer.pool:_CONFLICT", 0),
+        (CLIENT,),
+    ),
+    Switch(
+        "A claimed result that a reply does not contain is requested again",
+        Code("volunteer.state:MAX_REQUESTS_FOR_CLAIMED", 0),
+        (CLIENT,),
+    ),
+    Switch(
+        "Each named worker has a folder of its own",
+        Code("volunteer.workers:prepare_folder", lambda base, _name: base),
+        (CLIENT,),
+    ),
+)

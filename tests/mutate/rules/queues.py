@@ -1,0 +1,220 @@
+"""Rules of queues."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tests.mutate.switching import Code, Sql, Switch, always
+
+CLAIMS = "tests/database/dispatch/test_queues_in_claims.py"
+QUEUES = "tests/database/queues/test_named_queues.py"
+SERVING = "tests/pure/queues/test_serving.py"
+SCHEDULES = "tests/pure/queues/test_schedules.py"
+QUEUEING = "tests/pure/work/test_queueing.py"
+API = "tests/faces/api/test_api_queues.py"
+ADMIN = "tests/faces/admin/test_queue_pages.py"
+BALANCE = "tests/database/queues/test_balance.py"
+BALANCE_RULES = "tests/pure/queues/test_divided_limits.py"
+
+
+def _denied_prevail(_original: Any) -> Any:
+    def serves(queue: Any, *, host_id: int, account_id: int) -> bool:
+        if host_id in queue.denied_hosts or account_id in queue.denied_accounts:
+            return False
+        if not (queue.allowed_hosts or queue.allowed_accounts):
+            return True
+        return host_id in queue.allowed_hosts or account_id in queue.allowed_accounts
+
+    return serves
+
+
+def _all_to_each(_original: Any) -> Any:
+    return lambda demands, most: {demand.queue_id: most for demand in demands}
+
+
+def _equal_shares(_original: Any) -> Any:
+    return lambda count, wanted: {id_: count // len(wanted) for id_ in wanted}
+
+
+def _ignored_prevail(original: Any) -> Any:
+    def why_unwanted(queue: Any, *, active: Any, ignored: Any) -> Any:
+        wanted = set(active) - set(ignored)
+        return original(queue, active=wanted, ignored=ignored)
+
+    return why_unwanted
+
+
+def _without_slots(_original: Any) -> Any:
+    return lambda _claims, allotted: (list(allotted), {})
+
+
+def _from_one(limit: Any) -> Any:
+    def set_limit(host_id: int, max_in_progress: int | None, **options: Any) -> None:
+        limit(host_id, max_in_progress or None, **options)
+
+    return set_limit
+
+
+def _without_own_limit(original: Any) -> Any:
+    def headroom_for(host: Any, config: Any, **facts: Any) -> Any:
+        return original(replace(host, max_in_progress=None), config, **facts)
+
+    return headroom_for
+
+
+RULES = (
+    Switch(
+        "A result of a queue with a limit is sent only with a slot",
+        Code("scheduler.dispatch.queue_claims:QueueClaims.with_slots", made=_without_slots),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A claim takes only slots that are free",
+        Sql("queues/lock_slots", "AND free.result_id IS NULL", ""),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A claim skips slots that another claim has locked",
+        Sql("queues/lock_slots", "FOR NO KEY UPDATE OF free SKIP LOCKED", ""),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A nearly full queue is not read to its end for spare results",
+        Code("scheduler.dispatch.search:_close_full_queues", always(None)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "While a queue has slots above its limit, no slot is free",
+        Sql("queues/read_free_slots", "above.number > capped.max_in_progress", "FALSE"),
+        (CLAIMS, QUEUES),
+    ),
+    Switch(
+        "A report frees the slot of its result",
+        Code("scheduler.queues.slots:free", always(None)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A claim that read the former settings of a queue sends nothing of it",
+        Sql(
+            "dispatch/claim_results",
+            "AND q.xmin::text::bigint = chosen.queue_version",
+            "",
+        ),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A claim skips a queue that is being changed",
+        Sql(
+            "dispatch/lock_chosen_workunits",
+            "WHERE pg_try_advisory_xact_lock_shared(hashtextextended('queue ' || queue.id, 0))",
+            "",
+        ),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A new limit counts the results in progress",
+        Sql("queues/adopt_results", "{{ServerState.IN_PROGRESS}}", "{{ServerState.INACTIVE}}"),
+        (QUEUES,),
+    ),
+    Switch(
+        "Queues of a higher priority group come first",
+        Code("scheduler.dispatch.rules.selection:_group", always(0)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A queue of the order fifo or lifo ignores priorities",
+        Code("scheduler.dispatch.rules.selection:_put_in_order", always(None)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "The lists of denied hosts do not apply beside lists of allowed hosts",
+        Code("scheduler.queues.rules.serving:serves", made=_denied_prevail),
+        (SERVING,),
+    ),
+    Switch(
+        "A disabled queue sends nothing",
+        Code("scheduler.queues.rules.serving:is_disabled", always(False)),
+        (SERVING, CLAIMS),
+    ),
+    Switch(
+        "Ramp limits bound the results that one claim sends",
+        Code("scheduler.queues.rules.serving:room_for_host", always(None)),
+        (SERVING, CLAIMS),
+    ),
+    Switch(
+        "An entry of a weekday replaces the entry of every day at the same time",
+        Code("scheduler.queues.rules.schedules:_is_replaced", always(False)),
+        (SCHEDULES,),
+    ),
+    Switch(
+        "An entry of a schedule is applied once",
+        Code("scheduler.queues.named_queues:_is_applied", always(False)),
+        (QUEUES,),
+    ),
+    Switch(
+        "A group of the balance gets only what the groups before it do not need",
+        Code("scheduler.queues.rules.divided_limits:_shares", made=_all_to_each),
+        (BALANCE_RULES, BALANCE),
+    ),
+    Switch(
+        "A queue divides its group's share by its work",
+        Code("scheduler.queues.rules.divided_limits:divide", made=_equal_shares),
+        (BALANCE_RULES,),
+    ),
+    Switch(
+        "The limit of a queue in the balance is set by the balance alone",
+        Code("scheduler.queues.named_queues:require_own_limit", always(None)),
+        (BALANCE, API),
+    ),
+    Switch(
+        "A change of a queue is in the audit log",
+        Code("scheduler.queues.named_queues:_record", always(None)),
+        (API, ADMIN),
+    ),
+    Switch(
+        "A client's list of active queues prevails over its list of ignored queues",
+        Code("scheduler.queues.rules.serving:why_unwanted", made=_ignored_prevail),
+        (SERVING,),
+    ),
+    Switch(
+        "A client gets only work of the queues in its settings",
+        Code("scheduler.queues.rules.serving:why_unwanted", always(None)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A result that its host has acknowledged is no orphan",
+        Sql("time_out_results", "AND r.acknowledged_at IS NULL", "", package="daemons.sql"),
+        (CLAIMS,),
+    ),
+    Switch(
+        "A queue with work that stands still raises an alert",
+        Code("scheduler.queues.rules.serving:why_still", always(None)),
+        (SERVING, QUEUES),
+    ),
+    Switch(
+        "A workunit names an existing queue that accepts its app",
+        Code("scheduler.work.submission.rules.queueing:faults", always({})),
+        (QUEUEING,),
+    ),
+    Switch(
+        "Results of workunits in a queue go to the hosts that the queue serves",
+        Sql(
+            "insert_replicas",
+            "WHEN w.queue_id IS NOT NULL THEN {{Target.QUEUE}}",
+            "",
+            package="daemons.sql",
+        ),
+        (API,),
+    ),
+    Switch(
+        "The maximum number of results of a host may be 0",
+        Code("scheduler.hosts.denials:limit", made=_from_one),
+        (CLAIMS,),
+    ),
+    Switch(
+        "Staff can limit the number of results in progress on a host",
+        Code("scheduler.dispatch.rules.host_limits:headroom_for", made=_without_own_limit),
+        (CLAIMS, "tests/pure/dispatch/test_selection.py"),
+    ),
+)

@@ -1,0 +1,316 @@
+"""A second factor cannot be bypassed, guessed or replayed."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from allauth.account.models import EmailAddress
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal import auth
+from django.core import mail
+from django.core.cache import cache
+from django.core.management import CommandError, call_command
+from django.test import Client
+from django.urls import reverse
+from django.utils import timezone
+
+from scheduler.models import Account, AuditEntry
+from scheduler.people import account_keys, accounts
+
+pytestmark = pytest.mark.django_db
+
+EMAIL, PASSWORD = "ada@example.org", "correct horse"
+ENROL, STEP = "/account/two-factor/totp/activate/", "/account/two-factor/authenticate/"
+
+
+@pytest.fixture
+def ada() -> Account:
+    return accounts.create_staff(email=EMAIL, password=PASSWORD, name="Ada", now=timezone.now())
+
+
+@pytest.fixture
+def counter(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The clock of the codes: the next code is valid when the number in the list is increased."""
+    now = [1_000_000]
+    monkeypatch.setattr(auth, "yield_hotp_counters_from_time", lambda: iter(now))
+    return now
+
+
+@pytest.fixture
+def code(counter: list[int], ada: Account) -> Callable[[], str]:
+    """Enrol an authenticator app for Ada; return a function that returns its next code."""
+    enrolled = log_in(Client())
+    secret = enrol(enrolled)
+
+    def next_code() -> str:
+        counter[0] += 1
+        return code_of(secret)
+
+    return next_code
+
+
+def code_of(secret: str) -> str:
+    value = auth.hotp_value(secret, next(auth.yield_hotp_counters_from_time()))
+    return auth.format_hotp_value(value)
+
+
+def log_in(client: Client, password: str = PASSWORD) -> Client:
+    client.post("/account/login/", {"login": EMAIL, "password": password})
+    return client
+
+
+def enrol(client: Client) -> str:
+    """Set up an authenticator app in a logged-in browser, and return its secret."""
+    client.post(f"/account/reauthenticate/?next={ENROL}", {"password": PASSWORD})
+    secret = client.get(ENROL).context["form"].secret
+    assert client.post(ENROL, {"code": code_of(secret)}).status_code == 302
+    return secret
+
+
+def is_in(client: Client) -> bool:
+    return client.get("/account/").status_code == 200
+
+
+def events(name: str) -> list[AuditEntry]:
+    return list(AuditEntry.objects.filter(event=name).order_by("pk"))
+
+
+# Log-in
+
+
+def test_password_alone_does_not_log_in(code):
+    client = log_in(Client())
+    assert client.get("/account/")["Location"].startswith("/account/login/")
+    assert not is_in(client)
+    assert client.post(STEP, {"code": code()}).status_code == 302
+    assert is_in(client)
+
+
+def test_wrong_code_does_not_log_in(code):
+    client = log_in(Client())
+    assert "Incorrect code" in client.post(STEP, {"code": "000000"}).content.decode()
+    assert not is_in(client)
+
+
+def test_code_of_another_process_cannot_be_used_twice(code):
+    used = code()
+    client = log_in(Client())
+    client.post(STEP, {"code": used})
+    assert is_in(client)
+    for text in (used, f"{used[:3]} {used[3:]}"):
+        cache.clear()  # allauth's own memory of used codes, which each process has for itself
+        second = log_in(Client())
+        answer = second.post(STEP, {"code": text})
+        assert "was used before" in answer.content.decode()
+        assert not is_in(second)
+
+
+def test_code_of_the_enrolment_cannot_be_used_to_log_in(code, counter, ada):
+    secret_row = Authenticator.objects.get(type="totp")
+    secret = auth.decrypt(secret_row.data["secret"])
+    cache.clear()
+    client = log_in(Client())
+    client.post(STEP, {"code": code_of(secret)})
+    assert not is_in(client)
+
+
+def test_recovery_code_works_once(code):
+    codes = Authenticator.objects.get(type="recovery_codes").wrap().get_unused_codes()
+    first, second = log_in(Client()), log_in(Client())
+    first.post(STEP, {"code": codes[0]})
+    second.post(STEP, {"code": codes[0]})
+    assert (is_in(first), is_in(second)) == (True, False)
+
+
+def test_guesses_of_codes_are_throttled_across_networks(code):
+    for number in range(10):
+        client = log_in(Client(REMOTE_ADDR=f"198.51.{number}.1"))
+        assert client.post(STEP, {"code": "000000"}).status_code == 200
+    client = log_in(Client(REMOTE_ADDR="203.0.113.1"))
+    answer = client.post(STEP, {"code": code()})
+    assert answer.status_code == 429
+    assert int(answer["Retry-After"]) > 0
+    assert "Too many wrong codes" in answer.content.decode()
+    assert not is_in(client)
+
+
+def test_wrong_codes_are_in_the_audit_log(code):
+    AuditEntry.objects.all().delete()
+    client = log_in(Client(REMOTE_ADDR="192.0.2.7"))
+    client.post(STEP, {"code": "000000"})
+    [entry] = events("login_failed")
+    assert (entry.address, entry.details) == ("192.0.2.7", {"door": "second_factor"})
+    assert not events("login_succeeded")
+
+
+def test_reset_of_the_password_does_not_bypass_the_second_factor(code):
+    client = Client()
+    client.post("/account/password/reset/", {"email": EMAIL})
+    link = next(word for word in mail.outbox[-1].body.split() if "/reset/" in word)
+    form = client.get(link.removeprefix("http://127.0.0.1:8000"))["Location"]
+    client.post(form, {"password1": "battery staple", "password2": "battery staple"})
+    assert not is_in(log_in(client, "battery staple"))
+    client.post(STEP, {"code": code()})
+    assert is_in(client)
+
+
+def test_sign_up_with_the_password_of_an_account_does_not_bypass_its_second_factor(code):
+    client = Client()
+    body = {"email": EMAIL, "name": "x", "password1": PASSWORD, "password2": PASSWORD}
+    assert client.post("/account/signup/", body)["Location"] == STEP
+    assert not is_in(client)
+
+
+def test_password_alone_creates_no_token_of_an_account_with_a_second_factor(code):
+    body = {"email": EMAIL, "password": PASSWORD, "name": "x", "scopes": ["administer"]}
+    answer = Client().post("/api/v1/tokens", body, "application/json")
+    assert answer.status_code == 403
+    assert "has a second factor" in answer.json()["detail"]
+
+
+def test_clients_look_up_an_account_with_a_second_factor_by_its_password(code, ada):
+    digest = accounts.password_digest(email=EMAIL, password=PASSWORD)
+    query = {"email_addr": EMAIL, "passwd_hash": digest}
+    answer = Client().get("/lookup_account.php", query).content.decode()
+    assert account_keys.login_key(ada) in answer
+
+
+# Enrolment
+
+
+def test_secret_is_stored_encrypted(counter, ada):
+    secret = enrol(log_in(Client()))
+    for row in Authenticator.objects.all():
+        assert secret not in json.dumps(row.data)
+    assert auth.decrypt(Authenticator.objects.get(type="totp").data["secret"]) == secret
+
+
+def test_unconfirmed_address_gets_no_second_factor(counter):
+    # Otherwise a stranger could sign up with the address and keep its owner out for ever.
+    digest = accounts.password_digest(email=EMAIL, password=PASSWORD)
+    accounts.create_account(email=EMAIL, passwd_hash=digest, name="Ada", now=timezone.now())
+    client = log_in(Client())
+    client.post(f"/account/reauthenticate/?next={ENROL}", {"password": PASSWORD})
+    assert client.get(ENROL)["Location"] == "/account/two-factor/"
+    EmailAddress.objects.update(verified=True)
+    assert client.get(ENROL).status_code == 200
+
+
+def test_enrolment_and_removal_need_the_password_and_are_recorded(
+    counter, ada, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks(execute=True):
+        enrol(log_in(Client()))
+    client = Client()
+    client.force_login(ada)
+    remove = "/account/two-factor/totp/deactivate/"
+    assert client.post(remove).status_code == 302
+    assert Authenticator.objects.filter(type="totp").exists()
+    client.post(f"/account/reauthenticate/?next={remove}", {"password": PASSWORD})
+    client.post(remove)
+    assert not Authenticator.objects.exists()
+    for event in ("factor_added", "factor_removed"):
+        assert [(entry.actor, entry.details["type"]) for entry in events(event)] == [
+            (EMAIL, "totp"),
+            (EMAIL, "recovery_codes"),
+        ]
+    subjects = [message.subject for message in mail.outbox]
+    assert subjects == [
+        "Manyhands: A second factor was set up",
+        "Manyhands: The second factor was removed",
+    ]
+
+
+# Staff
+
+
+@pytest.fixture
+def required(settings):
+    settings.PROJECT = replace(settings.PROJECT, staff_second_factor=True)
+
+
+def test_staff_without_a_second_factor_is_led_to_the_enrolment(required, counter, ada):
+    client = log_in(Client())
+    answer = client.get("/admin/scheduler/account/", follow=True)
+    assert [url.partition("?")[0] for url, _status in answer.redirect_chain] == [
+        "/admin/login/",
+        ENROL,
+        "/account/reauthenticate/",
+    ]
+    enrol(client)
+    assert client.get("/admin/").status_code == 200
+
+
+def test_staff_session_without_a_code_is_asked_for_one(required, code, ada):
+    client = Client()
+    client.force_login(ada)
+    answer = client.get("/admin/", follow=True)
+    page = "/account/two-factor/reauthenticate/"
+    assert answer.redirect_chain[-1][0].startswith(page)
+    answer = client.post(f"{page}?next=/admin/", {"code": code()})
+    assert answer["Location"] == "/admin/"
+    assert client.get("/admin/").status_code == 200
+
+
+def test_staff_log_in_with_password_and_code(required, code):
+    client = log_in(Client())
+    assert client.get("/admin/").status_code == 302
+    client.post(STEP, {"code": code()})
+    assert client.get("/admin/").status_code == 200
+
+
+def test_staff_that_removes_the_second_factor_leaves_the_administration(required, code):
+    client = log_in(Client())
+    client.post(STEP, {"code": code()})
+    Authenticator.objects.all().delete()
+    assert client.get("/admin/").status_code == 302
+
+
+def test_other_posts_to_the_administration_need_the_second_factor_too(required, ada):
+    client = Client()
+    client.force_login(ada)
+    url = reverse("admin:auth_user_password_change", args=[ada.pk])
+    client.post(url, {"password1": "battery staple", "password2": "battery staple"})
+    ada.refresh_from_db()
+    assert ada.check_password(PASSWORD)
+
+
+def test_password_is_enough_for_staff_where_the_rule_is_off(ada):
+    client = log_in(Client())
+    assert client.get("/admin/").status_code == 200
+
+
+def test_https_projects_require_the_second_factor_by_default(monkeypatch):
+    import importlib
+
+    from project import settings as module
+
+    for url, required in (("https://example.org/", True), ("http://127.0.0.1:8000/", False)):
+        monkeypatch.setenv("MASTER_URL", url)
+        assert importlib.reload(module).PROJECT.staff_second_factor is required
+    monkeypatch.undo()
+    importlib.reload(module)
+
+
+# The operator's way out
+
+
+def test_command_removes_the_second_factor_of_a_locked_out_owner(code):
+    out = io.StringIO()
+    call_command("second_factor", "list", stdout=out)
+    assert out.getvalue() == f"{EMAIL}\n"
+    call_command("second_factor", "remove", EMAIL, stdout=(out := io.StringIO()))
+    assert out.getvalue() == f"{EMAIL} no longer has a second factor.\n"
+    assert is_in(log_in(Client()))
+    assert {entry.actor[:6] for entry in events("factor_removed")} == {"shell:"}
+    call_command("second_factor", "remove", EMAIL, "--json", stdout=(out := io.StringIO()))
+    assert json.loads(out.getvalue())["removed"] is False
+
+
+def test_command_reports_an_unknown_address():
+    with pytest.raises(CommandError, match="No account has the e-mail address"):
+        call_command("second_factor", "remove", "nobody@example.org")
