@@ -131,7 +131,7 @@ ROLES: Mapping[str, frozenset[str]] = {
     "publisher": frozenset({Right.PUBLISH_VERSIONS.value, Right.MANAGE_APPS.value})
     | _may("view", "app", "appversion", "appversionfile", "planclass", "platform", "file")
     | _may("add change", "app", "planclass", "platform")
-    | _may("change", "appversion"),
+    | _may("add change", "appversion"),
     "operator": frozenset(
         {
             Right.SUBMIT_FOR_EVERY_APP.value,

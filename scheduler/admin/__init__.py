@@ -12,9 +12,9 @@ from scheduler.admin import (
     queues,
     records,
     results,
-    science,
     submitters,
     task_lists,
     troubles,
     workunits,
 )
+from scheduler.admin.apps import pages

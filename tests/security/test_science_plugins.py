@@ -21,7 +21,7 @@ from daemons.science.generators import read_answer
 from daemons.science.interfaces import TransientScienceError
 from project import env
 from project.celery import app
-from scheduler.admin.science import AppForm
+from scheduler.admin.apps.pages import AppForm
 from scheduler.apps import apps
 from scheduler.apps.rules import plugins
 from scheduler.files import fetching

@@ -23,6 +23,8 @@ from scheduler.people.submitters import require_publish
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from django.http import HttpRequest
+    from django.http.response import HttpResponseBase
     from rest_framework.request import Request
 
 #: Maximum size of the multipart form in addition to the files, in bytes.
@@ -69,6 +71,11 @@ class Versions(VersionsOfApp):
 
     write_scope = Scope.PUBLISH
     parser_classes = (MultiPartParser,)
+
+    def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
+        """Let the form have files; it is read after the account and the length are checked."""
+        storage.accept_uploads(request)
+        return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         """Raise `Problem` (413) for a long request, before its body is read."""

@@ -6,9 +6,11 @@ from typing import Any
 
 from django.contrib import admin
 from django.db.models import JSONField
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
 
-from scheduler.admin.app_fields import FIELDSETS, HELPS
+from scheduler.admin.apps import publishing
+from scheduler.admin.apps.app_fields import FIELDSETS, HELPS
 from scheduler.admin.base import (
     FormBase,
     RecordAdmin,
@@ -215,9 +217,12 @@ class AppVersionAdmin(StaffAdmin):
         """Return the version number with two decimals."""
         return f"{version.version_num / 100:.2f}"
 
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        """Return False, because ``manage.py publish_app`` adds versions and signs their files."""
-        return False
+    @csrf_exempt
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponse:
+        """Return the page that publishes a version; it checks the CSRF token itself."""
+        return publishing.page(self, request)
 
 
 @admin.register(AppVersionFile, site=staff)

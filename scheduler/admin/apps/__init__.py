@@ -1,0 +1,1 @@
+"""Admin pages of apps, their versions, plan classes and platforms."""
