@@ -64,7 +64,7 @@ class AuditEntryAdmin(RecordAdmin):
         if len(text) > _MAX_SUMMARY:
             text = f"{text[:_MAX_SUMMARY]}…"
         return format_html(
-            '{}<div class="help" style="overflow-wrap: anywhere">{}</div>',
+            '{}<div class="help wraps">{}</div>',
             entry.subject or "–",
             text,
         )

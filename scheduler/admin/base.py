@@ -15,10 +15,11 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
+from django.contrib.admin.widgets import AdminSplitDateTime
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Model, Q, QuerySet
-from django.forms import ModelForm, Textarea
+from django.forms import ModelForm, SplitDateTimeField, Textarea
 from django.http import HttpRequest
 from django.urls import reverse
 from django.utils import timezone
@@ -88,6 +89,15 @@ class BoundedPaginator(Pages):
         return rows.order_by()[:MAX_LISTED_ROWS].count()
 
 
+class LabelledDateTime(AdminSplitDateTime):
+    """Django's two inputs of a date and a time, with a name each for screen readers."""
+
+    def __init__(self, attrs: dict[str, Any] | None = None) -> None:
+        super().__init__(attrs)
+        for widget, name in zip(self.widgets, ("Date", "Time"), strict=True):
+            widget.attrs["aria-label"] = name
+
+
 class StaffAdmin(Base):
     """Base class of pages on which staff can add and change rows, but not delete them."""
 
@@ -98,6 +108,7 @@ class StaffAdmin(Base):
     list_max_show_all = 500
     ordering: ClassVar[tuple[str, ...]] = ("-id",)
     formfield_overrides = {
+        models.DateTimeField: {"form_class": SplitDateTimeField, "widget": LabelledDateTime},
         models.URLField: {"assume_scheme": "https"},
         models.JSONField: {
             "widget": Textarea(attrs={"rows": 3, "cols": 60, "spellcheck": "false"})

@@ -136,7 +136,7 @@ class AccountAdmin(StaffAdmin, UserBase):
     list_filter = ("is_active", "is_staff", "is_superuser")
     search_fields = ("email", "name")
     ordering = ("-id",)
-    autocomplete_fields = ("team",)
+    raw_id_fields = ("team",)
     readonly_fields = (
         "email",
         "cross_project_id",
@@ -294,7 +294,7 @@ class TeamAdmin(StaffAdmin):
     list_display = ("name", "founder", "country", "joinable", "created_at")
     list_filter = ("joinable",)
     search_fields = ("name",)
-    autocomplete_fields = ("founder",)
+    raw_id_fields = ("founder",)
     readonly_fields = ("requested_by", "requested_at", "created_at")
 
 

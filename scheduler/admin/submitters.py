@@ -59,7 +59,7 @@ class SubmitterAdmin(StaffAdmin):
     ordering = ("-account_id",)
     search_fields = ("account__email", "account__name")
     search_numbers = ("account_id",)
-    autocomplete_fields = ("account",)
+    raw_id_fields = ("account",)
     fields = (
         "account",
         "all_apps",

@@ -9,6 +9,8 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
 from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, has_right
 from scheduler.admin.confirm import confirmation_page_of_messages, is_confirmed
@@ -28,6 +30,9 @@ from scheduler.models import (
 )
 from scheduler.results import outages
 from scheduler.rights import Right
+
+#: The maximum length of an error in the list of science failures.
+_MAX_REASON = 120
 
 
 @admin.register(Refusal, site=staff)
@@ -51,11 +56,18 @@ class ScienceFailureAdmin(RecordAdmin):
         "transients",
         "failed_at",
         "parked_at",
+        "reason",
     )
     list_filter = (("parked_at", admin.EmptyFieldListFilter), "stage", "app")
     search_fields = ("error",)
     search_numbers = ("id", "subject_id")
     actions = ("retry", "drop")
+
+    @admin.display(description="last error")
+    def reason(self, failure: ScienceFailure) -> SafeString:
+        """Return the last line of the error, at most 120 characters; the tooltip has all of it."""
+        last = (failure.error.strip().splitlines() or ["–"])[-1]
+        return format_html('<span title="{}">{}</span>', failure.error, last[:_MAX_REASON])
 
     @admin.action(description="Try the selected subjects again", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[ScienceFailure]) -> None:

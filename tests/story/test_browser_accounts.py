@@ -7,17 +7,14 @@ import re
 from email import policy
 
 import pytest
-from playwright.sync_api import sync_playwright
 
 from daemons.management.processes import wait_until
-from tests.machine import needs
+from tests.story.browser import opened, submit
 
 pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromium", "boinc")]
 
 EMAIL, NEW_EMAIL = "ada@example.org", "ada.lovelace@example.org"
 PASSWORD, NEW_PASSWORD = "correct horse", "battery staple"
-#: Options of Chromium in a container without a screen.
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @pytest.fixture
@@ -29,30 +26,9 @@ def project(make_project):
 
 @pytest.fixture
 def page(project):
-    """A page of a browser at the project's site, whose console must show no warning."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=needs("chromium"), args=FLAGS)
-        context = browser.new_context(base_url=project.url, service_workers="block")
-        context.set_default_timeout(120_000)  # milliseconds, on a machine that does much else
-        opened = context.new_page()
-        printed: list[str] = []
-
-        def note(message) -> None:
-            if message.type in {"error", "warning"}:
-                printed.append(f"{opened.url}: {message.text}")
-
-        opened.on("console", note)
-        opened.on("pageerror", lambda error: printed.append(f"{opened.url}: {error}"))
-        yield opened
-        browser.close()
-    assert printed == []
-
-
-def submit(page, button: str, **fields: str) -> None:
-    """Fill in the form of the page and press its button."""
-    for name, text in fields.items():
-        page.fill(f"main [name={name}]", text)
-    page.click(f"main button:text-is('{button}')")
+    """A page of a browser at the project's site."""
+    with opened(project.url) as page:
+        yield page
 
 
 def mailed_link(project, address: str, within: str) -> str:

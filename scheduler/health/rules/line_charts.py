@@ -11,7 +11,7 @@ from scheduler.health.rules.series import Point
 
 #: The size of the drawing in its own units, and the space for the labels of the axes.
 WIDTH, HEIGHT = 560, 190
-LEFT, RIGHT, TOP, BOTTOM = 56, 8, 10, 24
+LEFT, RIGHT, TOP, BOTTOM = 56, 28, 10, 24
 #: The number of horizontal lines to aim at, and the maximum number of labels below.
 ROWS, MAX_COLUMNS = 4, 6
 _DAY, _MONTH = timedelta(days=1), timedelta(days=45)
