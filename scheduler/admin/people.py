@@ -19,6 +19,7 @@ from scheduler.admin.site import RevokesKeysForm, staff
 from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
 from scheduler.people import accounts, audit, roles
 from scheduler.people.account_keys import BadName
+from scheduler.people.accounts import BadEmail
 from scheduler.people.audit import Event
 from scheduler.rights import ROLES, Right
 
@@ -44,7 +45,10 @@ class NewAccountForm(Passwords, AccountForm):
 
     def clean_email(self) -> str:
         """Return the address in lower case, which is the stored form."""
-        return str(self.cleaned_data["email"]).lower()
+        try:
+            return accounts.good_email(str(self.cleaned_data["email"]).lower())
+        except BadEmail as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
 
     def clean_name(self) -> str:
         """Validate the name; `save` replaces an empty name by a part of the e-mail address."""

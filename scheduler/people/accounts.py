@@ -51,6 +51,7 @@ from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.personal_data import consents
 from scheduler.people.personal_data.consents import ConsentNeeded
+from scheduler.people.rules.mail_addresses import MAX_ADDRESS, BadMail, check_address
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
 
-_MAX_NAME, _MAX_EMAIL = 254, 254
+_MAX_NAME = 254
 #: Maximum number of digits of an id: those of the largest `bigint`.
 _MAX_ID_DIGITS = 19
 
@@ -525,16 +526,19 @@ def _check_digest(passwd_hash: str) -> None:
 
 
 def good_email(email: str) -> str:
-    """Return the e-mail address; raise `BadEmail` if it is invalid."""
+    """Return the e-mail address; raise `BadEmail` if it is invalid, or the outbox refuses it."""
     try:
         validate_email(email)
     except ValidationError:
         msg = f"{email[:80]!r} is not an e-mail address. Hint: check its spelling."
         raise BadEmail(msg) from None
-    if len(email) > _MAX_EMAIL:
-        msg = f"The e-mail address has {len(email)} characters. Hint: give at most {_MAX_EMAIL}."
+    if len(email) > MAX_ADDRESS:
+        msg = f"The e-mail address has {len(email)} characters. Hint: give at most {MAX_ADDRESS}."
         raise BadEmail(msg)
-    return email
+    try:
+        return check_address(email)
+    except BadMail as refusal:
+        raise BadEmail(str(refusal)) from None
 
 
 def good_name(name: str) -> str:

@@ -202,6 +202,7 @@ class ResetPasswordForm(RefusableForm, allauth_forms.ResetPasswordForm):
     def clean_email(self) -> str:
         """Charge the mail to its address, whether or not an account has the address."""
         with self.refusable():
+            accounts.good_email(self.cleaned_data["email"])
             throttle.charge_mail(
                 door="password_reset",
                 email=self.cleaned_data["email"],
