@@ -18,7 +18,7 @@ from scheduler.config import AccountCreation
 from scheduler.messages import outbox
 from scheduler.messages.rules.mail_rules import BadMail
 from scheduler.models import Account
-from scheduler.people import accounts, audit, email_changes, throttle
+from scheduler.people import accounts, audit, email_changes, second_factors, throttle
 from scheduler.people.throttle import TooManyAttempts
 
 if TYPE_CHECKING:
@@ -148,6 +148,13 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
         return reverse("account_home")
+
+    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+        """Return the pages that ask again: only for a code if the account has a second factor."""
+        methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
+        if isinstance(user, Account) and second_factors.has_one(user):
+            return [method for method in methods if method["id"] == "mfa_reauthenticate"]
+        return methods
 
     def get_logout_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
         return reverse("status")
