@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Final
 
 from scheduler.people.rules import mail_addresses
-from scheduler.people.rules.mail_addresses import BadMail
 
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 100_000
@@ -20,8 +19,8 @@ MAX_DELAY: Final = timedelta(hours=1)
 #: Unicode categories of characters that end or hide a part of a line: controls, line and paragraph
 #: separators, surrogates.
 _NOT_IN_LINES: Final = frozenset({"Cc", "Zl", "Zp", "Cs"})
-#: The check of recipients, which addresses of accounts pass, too.
-check_address = mail_addresses.check_address
+#: The check of recipients, which addresses of accounts pass, too, and its exception.
+check_address, BadMail = mail_addresses.check_address, mail_addresses.BadMail
 
 
 def check_subject(subject: str) -> str:

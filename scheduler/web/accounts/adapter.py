@@ -23,6 +23,8 @@ from scheduler.people.throttle import TooManyAttempts
 
 if TYPE_CHECKING:
     from allauth.account.models import EmailAddress, EmailConfirmationHMAC
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +151,9 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
         return reverse("account_home")
 
-    def get_reauthentication_methods(self, user: Any) -> list[dict[str, Any]]:
+    def get_reauthentication_methods(
+        self, user: AbstractBaseUser | AnonymousUser
+    ) -> list[dict[str, Any]]:
         """Return the pages that ask again: only for a code if the account has a second factor."""
         methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
         if isinstance(user, Account) and second_factors.has_one(user):
