@@ -235,7 +235,8 @@ class AccountAdmin(StaffAdmin, UserBase):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save groups and permissions; write an audit entry if rights or flags changed.
 
-        The flags are `is_active`, `is_staff` and `is_superuser`.
+        The flags are `is_active`, `is_staff` and `is_superuser`.  The address of an account that
+        became staff is confirmed (`roles.confirm_address`).
         """
         if not change:  # a new account has no groups, and `form.instance` is not the saved row
             super().save_related(request, form, formsets, change)
@@ -253,6 +254,8 @@ class AccountAdmin(StaffAdmin, UserBase):
             details["given"] = granted
         if taken := sorted(before - after):
             details["taken"] = taken
+        if account.is_staff and "is_staff" in form.changed_data:
+            roles.confirm_address(account, now=timezone.now())
         if details:
             self.record(Event.RIGHTS_CHANGED, account, details)
 

@@ -19,7 +19,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.models import Account, ApiToken, AuditEntry
-from scheduler.people import account_keys, accounts
+from scheduler.people import account_keys, accounts, roles
 
 pytestmark = pytest.mark.django_db
 
@@ -250,6 +250,48 @@ def test_unconfirmed_address_gets_no_second_factor(counter):
     assert client.get(ENROL)["Location"] == "/account/two-factor/"
     EmailAddress.objects.update(verified=True)
     assert client.get(ENROL).status_code == 200
+
+
+def an_unconfirmed_account() -> Account:
+    digest = accounts.password_digest(email=EMAIL, password=PASSWORD)
+    fields = {"email": EMAIL, "passwd_hash": digest, "name": "Ada", "now": timezone.now()}
+    return accounts.create_account(**fields).account
+
+
+def may_enrol() -> bool:
+    client = log_in(Client())
+    client.post(f"/account/reauthenticate/?next={ENROL}", {"password": PASSWORD})
+    return client.get(ENROL).status_code == 200
+
+
+@pytest.mark.parametrize("role", ["publisher", "operator", "moderator", "read-only"])
+def test_member_of_a_role_of_the_administration_can_set_up_a_second_factor_without_mail(role):
+    account = an_unconfirmed_account()
+    assert not may_enrol()
+    roles.give(account, role, now=timezone.now())
+    assert may_enrol()
+    assert [entry.subject for entry in events("email_confirmed")] == [EMAIL]
+
+
+def test_role_that_had_an_unconfirmed_address_is_given_again_to_confirm_it():
+    account = an_unconfirmed_account()
+    roles.give(account, "operator", now=timezone.now())
+    EmailAddress.objects.update(verified=False)
+    assert not roles.give(account, "operator", now=timezone.now())
+    assert may_enrol()
+
+
+def test_role_outside_of_the_administration_does_not_confirm_the_address():
+    roles.give(an_unconfirmed_account(), "submitter", now=timezone.now())
+    assert not may_enrol()
+
+
+def test_rights_given_in_the_administration_confirm_the_address(admin_client):
+    account = an_unconfirmed_account()
+    url = reverse("admin:scheduler_account_change", args=[account.pk])
+    form = {"name": "Ada", "is_active": "on", "is_staff": "on", "venue": ""}
+    assert admin_client.post(url, form).status_code == 302
+    assert may_enrol()
 
 
 def test_enrolment_needs_the_password_and_removal_a_code_and_both_are_recorded(
