@@ -244,12 +244,21 @@ class ProfileForm(forms.Form):
     share_statistics = forms.BooleanField(
         label=_("Share my statistics"),
         required=False,
-        help_text=_("Sites that compare BOINC projects get your name, country and credit."),
+        help_text=_(
+            "Everybody can see your name, country, home page, team and credit, here and on sites "
+            "that compare BOINC projects. These sites also get the hardware, operating system and "
+            "credit of your computers, without names and addresses, and an id that is the same in "
+            "all projects. If you withdraw your consent, they are asked to delete all of this."
+        ),
     )
     show_hosts = forms.BooleanField(
-        label=_("Show which computers are mine"),
+        label=_("Show my computers"),
         required=False,
-        help_text=_("Exported statistics of computers name you as their owner."),
+        help_text=_(
+            "Everybody can open a page of each of your computers, with its processor, memory, "
+            "operating system and credit. If you also share your statistics, the page and the "
+            "exported statistics name you as the owner."
+        ),
     )
 
     def save(self, account: Account) -> None:

@@ -118,6 +118,7 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
         "has_second_factor": second_factors.has_one(account),
         "tokens": api_tokens.of_account(account).count(),
         "master_url": settings.PROJECT.master_url,
+        "max_exported_rows": f"{own_data.MAX_ROWS:,}",
     }
     return _page(request, "home", context)
 
@@ -255,7 +256,7 @@ def revoke_token(request: HttpRequest, account: Account, token_id: int) -> HttpR
 @require_safe
 @_sensitive
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:  # noqa: ARG001
-    """Return everything that is stored about the account, as a JSON file."""
+    """Return what is stored about the account, as a JSON file."""
     parts = own_data.export(account, now=timezone.now())
     response = StreamingHttpResponse(parts, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="account-{account.pk}.json"'
@@ -275,7 +276,8 @@ def erase(request: HttpRequest, account: Account) -> HttpResponseBase:
         else:
             logout(request)
             return _page(request, "erased", {})
-    return _page(request, "erase", {"form": form, "account": account})
+    context = {"form": form, "account": account, "audit_kept_days": settings.AUDIT_KEPT_DAYS}
+    return _page(request, "erase", context)
 
 
 def _page(
