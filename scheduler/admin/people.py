@@ -15,7 +15,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
-from scheduler.admin.site import RevokesKeysForm, staff
+from scheduler.admin.site import staff
 from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
 from scheduler.people import accounts, audit, roles
 from scheduler.people.account_keys import BadName
@@ -86,12 +86,21 @@ class NewAccountForm(Passwords, AccountForm):
         """Do nothing, because a new account has no groups."""
 
 
-class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
+class NewPasswordForm(Passwords, forms.Form):
     """The form that sets another account's password."""
 
     required_css_class = "required"
     field_order = ("password1", "password2", "revoke_host_keys")
     password1, password2 = SetPasswordMixin.create_password_fields()
+    revoke_host_keys = forms.BooleanField(
+        required=False,
+        label="Revoke the keys of attached computers, too",
+        help_text=(
+            "If set, every computer must be attached again, and stock BOINC clients lose the work "
+            "they hold. "
+            "API tokens, submission keys, the weak key and other sessions are revoked in any case."
+        ),
+    )
 
     def __init__(self, user: Account, *args: Any, **kwargs: Any) -> None:
         self.user = user
@@ -107,7 +116,15 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
         return {**self.cleaned_data, "set_usable_password": True}
 
     def save(self) -> Account:
-        return self.set_password(self.user, self.cleaned_data["password1"])
+        """Change the password; if `revoke_host_keys` is set, revoke the keys of computers."""
+        email, password = self.user.email, self.cleaned_data["password1"]
+        accounts.change_password(
+            account=self.user,
+            passwd_hash=accounts.password_digest(email=email, password=password),
+            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
+            now=timezone.now(),
+        )
+        return self.user
 
     @property
     def changed_data(self) -> list[str]:

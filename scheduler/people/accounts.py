@@ -468,7 +468,7 @@ def _create(
     stored_password: str, now: datetime, fields: dict[str, Any], *, confirmed: bool = False
 ) -> Credentials:
     """Create the account with its keys and its `EmailAddress`, which allauth's pages read."""
-    # Where statistics need a consent, nobody has given it when the account is created.
+    # Where statistics need a consent, a new account has not given it yet.
     shared = not settings.PROJECT.statistics_need_consent
     fields = {"share_statistics": shared, "cross_project_id": secrets.token_hex(16), **fields}
     account = Account(password=stored_password, created_at=now, **fields)

@@ -74,9 +74,9 @@ class AccountAdapter(DefaultAccountAdapter):
         """Change the password, and revoke what was created with the former one.
 
         Attached computers keep their keys; the page on which the owner changes the password can
-        revoke them, too.
+        revoke them, too.  Audit entries name the owner, whom a link to their mailbox identifies.
         """
-        self._act_as(user)
+        audit.identify(user)
         accounts.change_password(
             account=user,
             passwd_hash=accounts.password_digest(email=user.email, password=password),
@@ -84,16 +84,12 @@ class AccountAdapter(DefaultAccountAdapter):
         )
 
     def confirm_email(self, request: HttpRequest, email_address: EmailAddress) -> bool:
-        """Mark the address as confirmed."""
-        self._act_as(email_address.user)
+        """Mark the address as confirmed, by its owner, whom the link identifies."""
+        audit.identify(email_address.user)
         confirmed = email_changes.confirm_address(email_address, now=timezone.now())
         if confirmed:
             self.add_message(request, messages.SUCCESS, "account/messages/email_confirmed.txt")
         return confirmed
-
-    def _act_as(self, account: Account) -> None:
-        """Attribute audit entries to the account: a link to its mailbox identifies the owner."""
-        audit.identify(account)
 
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """Send a mail made from the templates `<template_prefix>_subject.txt` and `_message.txt`.

@@ -59,7 +59,6 @@ urlpatterns = [
     ),
     # Passwords
     path("account/password/", _own(allauth_views.password_change), name="account_change_password"),
-    path("account/password/set/", _own(allauth_views.password_set), name="account_set_password"),
     path("account/password/reset/", views.reset_password, name="account_reset_password"),
     path(
         "account/password/reset/sent/",
