@@ -18,7 +18,7 @@ from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section,
 from scheduler.admin.site import staff
 from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
 from scheduler.people import accounts, audit, roles
-from scheduler.people.account_keys import BadName
+from scheduler.people.account_keys import BadName, good_name
 from scheduler.people.accounts import BadEmail
 from scheduler.people.audit import Event
 from scheduler.rights import ROLES, Right
@@ -54,7 +54,7 @@ class NewAccountForm(Passwords, AccountForm):
         """Validate the name; `save` replaces an empty name by a part of the e-mail address."""
         name = str(self.cleaned_data["name"])
         try:
-            return accounts.good_name(name) if name else ""
+            return good_name(name) if name else ""
         except BadName as refusal:
             raise forms.ValidationError(str(refusal)) from refusal
 

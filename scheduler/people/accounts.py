@@ -41,8 +41,8 @@ from scheduler.models import people as models
 from scheduler.people import audit, invitations, throttle
 from scheduler.people.account_keys import (
     AccountRefused,
-    BadName,
     first_keys,
+    good_name,
     lock,
     login_key,
     revoke_after_password_change,
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
 
-_MAX_NAME = 254
+_MAX_TEAM_NAME = 254
 #: Maximum number of digits of an id: those of the largest `bigint`.
 _MAX_ID_DIGITS = 19
 
@@ -178,7 +178,7 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
 
 def _team(name: str) -> Team | None:
     """Return the team with this name if it accepts members, else None."""
-    name = name.strip()[:_MAX_NAME]
+    name = name.strip()[:_MAX_TEAM_NAME]
     if not name:
         return None
     # PostgreSQL cannot compare text that contains a NUL character.
@@ -539,16 +539,3 @@ def good_email(email: str) -> str:
         return check_address(email)
     except BadMail as refusal:
         raise BadEmail(str(refusal)) from None
-
-
-def good_name(name: str) -> str:
-    """Return the name without surrounding white space; raise `BadName` if it is invalid."""
-    stripped = name.strip()
-    if (
-        not 0 < len(stripped) <= _MAX_NAME
-        or not stripped.isprintable()
-        or set("<>") & set(stripped)
-    ):
-        msg = f"{name[:60]!r} is not a name. Hint: give 1 to {_MAX_NAME} characters, no < or >."
-        raise BadName(msg)
-    return stripped

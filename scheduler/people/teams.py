@@ -24,7 +24,7 @@ from django.db.models import Q
 
 from scheduler.models import Account, Team
 from scheduler.people import audit
-from scheduler.people.accounts import good_name
+from scheduler.people.account_keys import good_name
 
 #: The time in which a founder answers a request for the foundership; that of BOINC.
 ANSWER_WITHIN: Final = timedelta(days=60)

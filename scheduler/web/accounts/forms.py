@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from scheduler.config import AccountCreation
 from scheduler.models import Account
-from scheduler.people import accounts, api_tokens, email_changes, roles, throttle
+from scheduler.people import account_keys, accounts, api_tokens, email_changes, roles, throttle
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.throttle import TooManyAttempts, UsedCode
@@ -265,7 +265,7 @@ class ProfileForm(forms.Form):
         accounts.change_profile(account, now=timezone.now(), **self.cleaned_data)
 
     def clean_name(self) -> str:
-        return _checked(accounts.good_name, self.cleaned_data["name"])
+        return _checked(account_keys.good_name, self.cleaned_data["name"])
 
 
 def _checked(check: Callable[[str], str], text: str) -> str:
