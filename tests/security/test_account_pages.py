@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -113,6 +114,16 @@ def test_sign_ups_send_few_mails_to_one_address(caplog):
     (record,) = [record for record in caplog.records if record.message == "mail_dropped"]
     assert record.reason == "too many mails to this address"
     assert EMAIL not in str(record.__dict__)
+
+
+def test_mails_of_sign_ups_are_not_charged_to_the_network_of_a_classroom(settings):
+    settings.PROJECT = replace(settings.PROJECT, login_attempts_per_network=1)
+    sign_up = {"name": "Ada", "password1": PASSWORD, "password2": PASSWORD}
+    for number in range(3):
+        email = f"pupil{number}@example.org"
+        answer = Client(REMOTE_ADDR=HERE).post("/account/signup/", sign_up | {"email": email})
+        assert answer.status_code == 302
+    assert len(mail.outbox) == 3
 
 
 def test_notices_to_the_owner_are_sent_after_the_limit_of_requested_mails(ada):
