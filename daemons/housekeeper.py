@@ -339,6 +339,12 @@ CHORES: tuple[Chore, ...] = (
         "throttle buckets dropped",
         _old("throttle_bucket", "empty_at", MINUTE),
     ),
+    Chore(
+        "expired changes of addresses",
+        HOUR,
+        "changes of addresses dropped",
+        _old("email_change", "expire_at", timedelta(0)),
+    ),
     Chore("old login networks", DAY, "login networks dropped", drop_login_networks),
     Chore(
         "old heartbeats", DAY, "heartbeats dropped", _old("heartbeat", "seen_at", HEARTBEATS_KEPT)

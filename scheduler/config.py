@@ -143,7 +143,7 @@ class ProjectConfig:
     """How many new hosts an account may attach within 24 hours; 0: no limit."""
 
     staff_second_factor: bool = False
-    """Whether staff needs a second factor to enter the administration."""
+    """Whether staff needs a second factor to enter the administration and to create API tokens."""
 
     login_throttle: bool = True
     """Whether attempts to log in are limited; off only for tests that try many passwords."""

@@ -15,10 +15,11 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
-from scheduler.admin.site import RevokesKeysForm, staff
+from scheduler.admin.site import staff
 from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
 from scheduler.people import accounts, audit, roles
-from scheduler.people.account_keys import BadName
+from scheduler.people.account_keys import BadName, good_name
+from scheduler.people.accounts import BadEmail
 from scheduler.people.audit import Event
 from scheduler.rights import ROLES, Right
 
@@ -44,13 +45,16 @@ class NewAccountForm(Passwords, AccountForm):
 
     def clean_email(self) -> str:
         """Return the address in lower case, which is the stored form."""
-        return str(self.cleaned_data["email"]).lower()
+        try:
+            return accounts.good_email(str(self.cleaned_data["email"]).lower())
+        except BadEmail as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
 
     def clean_name(self) -> str:
         """Validate the name; `save` replaces an empty name by a part of the e-mail address."""
         name = str(self.cleaned_data["name"])
         try:
-            return accounts.good_name(name) if name else ""
+            return good_name(name) if name else ""
         except BadName as refusal:
             raise forms.ValidationError(str(refusal)) from refusal
 
@@ -82,12 +86,21 @@ class NewAccountForm(Passwords, AccountForm):
         """Do nothing, because a new account has no groups."""
 
 
-class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
+class NewPasswordForm(Passwords, forms.Form):
     """The form that sets another account's password."""
 
     required_css_class = "required"
     field_order = ("password1", "password2", "revoke_host_keys")
     password1, password2 = SetPasswordMixin.create_password_fields()
+    revoke_host_keys = forms.BooleanField(
+        required=False,
+        label="Revoke the keys of attached computers, too",
+        help_text=(
+            "If set, every computer must be attached again, and stock BOINC clients lose the work "
+            "they hold. "
+            "API tokens, submission keys, the weak key and other sessions are revoked in any case."
+        ),
+    )
 
     def __init__(self, user: Account, *args: Any, **kwargs: Any) -> None:
         self.user = user
@@ -103,7 +116,15 @@ class NewPasswordForm(RevokesKeysForm, Passwords, forms.Form):
         return {**self.cleaned_data, "set_usable_password": True}
 
     def save(self) -> Account:
-        return self.set_password(self.user, self.cleaned_data["password1"])
+        """Change the password; if `revoke_host_keys` is set, revoke the keys of computers."""
+        email, password = self.user.email, self.cleaned_data["password1"]
+        accounts.change_password(
+            account=self.user,
+            passwd_hash=accounts.password_digest(email=email, password=password),
+            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
+            now=timezone.now(),
+        )
+        return self.user
 
     @property
     def changed_data(self) -> list[str]:
@@ -231,7 +252,8 @@ class AccountAdmin(StaffAdmin, UserBase):
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save groups and permissions; write an audit entry if rights or flags changed.
 
-        The flags are `is_active`, `is_staff` and `is_superuser`.
+        The flags are `is_active`, `is_staff` and `is_superuser`.  The address of an account that
+        became staff is confirmed (`roles.confirm_address`).
         """
         if not change:  # a new account has no groups, and `form.instance` is not the saved row
             super().save_related(request, form, formsets, change)
@@ -249,6 +271,8 @@ class AccountAdmin(StaffAdmin, UserBase):
             details["given"] = granted
         if taken := sorted(before - after):
             details["taken"] = taken
+        if account.is_staff and "is_staff" in form.changed_data:
+            roles.confirm_address(account, now=timezone.now())
         if details:
             self.record(Event.RIGHTS_CHANGED, account, details)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar, cast
 
-from django import forms
 from django.conf import settings
 from django.contrib.admin import AdminSite
 from django.contrib.auth import REDIRECT_FIELD_NAME, logout
@@ -21,33 +20,9 @@ from django.utils.http import urlencode
 from scheduler.admin.desk import dashboard, navigation
 from scheduler.health.samples import Period
 from scheduler.models import Account
-from scheduler.people import accounts, audit, second_factors
+from scheduler.people import audit, second_factors
 
 View = TypeVar("View", bound=Callable[..., HttpResponseBase])
-
-
-class RevokesKeysForm(forms.Form):
-    """A form with the option to revoke the keys of attached computers."""
-
-    revoke_host_keys = forms.BooleanField(
-        required=False,
-        label="Revoke the keys of attached computers, too",
-        help_text=(
-            "If set, every computer must be attached again, and stock BOINC clients lose the work "
-            "they hold. "
-            "API tokens, submission keys, the weak key and other sessions are revoked in any case."
-        ),
-    )
-
-    def set_password(self, account: Account, password: str) -> Account:
-        """Change the password; if `revoke_host_keys` is set, revoke the keys of computers."""
-        accounts.change_password(
-            account=account,
-            passwd_hash=accounts.password_digest(email=account.email, password=password),
-            revoke_host_keys=self.cleaned_data["revoke_host_keys"],
-            now=timezone.now(),
-        )
-        return account
 
 
 class StaffSite(AdminSite):

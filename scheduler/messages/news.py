@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from html import escape
 from typing import Final
@@ -43,23 +44,24 @@ def publish(title: str, text: str, *, author: Account | None, now: datetime) -> 
     title, text = check(title, text)
     with transaction.atomic():
         news = News.objects.create(title=title, text=text, author=author, published_at=now)
-        _record(news, "published", now)
+        details = {"published": True}
+        audit.record(audit.Event.NEWS_CHANGED, now=now, subject=_subject(news), details=details)
     return news
 
 
-def withdraw(news_id: int, *, now: datetime) -> bool:
-    """Withdraw news, so that feeds omit them and clients drop them; return False if they were."""
+def withdraw(news_ids: Collection[int], *, now: datetime) -> int:
+    """Withdraw news, so that feeds omit them and clients drop them; return their number.
+
+    News that are withdrawn already are not counted.
+    """
     with transaction.atomic():
-        published = News.objects.select_for_update(no_key=True).filter(
-            pk=news_id, withdrawn_at__isnull=True
-        )
-        news = published.first()
-        if news is None:
-            return False
-        news.withdrawn_at = now
-        news.save(update_fields=["withdrawn_at"])
-        _record(news, "withdrawn", now)
-    return True
+        published = News.objects.filter(pk__in=news_ids, withdrawn_at__isnull=True).order_by("pk")
+        rows = list(published.select_for_update(no_key=True))
+        News.objects.filter(pk__in=[row.pk for row in rows]).update(withdrawn_at=now)
+        subjects = map(_subject, rows)
+        details = {"withdrawn": True}
+        audit.record_all(audit.Event.NEWS_CHANGED, now=now, subjects=subjects, details=details)
+    return len(rows)
 
 
 def latest(*, now: datetime, shown_for: timedelta = SHOWN_FOR) -> list[News]:
@@ -68,6 +70,5 @@ def latest(*, now: datetime, shown_for: timedelta = SHOWN_FOR) -> list[News]:
     return list(shown.order_by("-published_at", "-pk")[:MAX_SHOWN])
 
 
-def _record(news: News, verb: str, now: datetime) -> None:
-    subject = f"news {news.pk} {news.title}"
-    audit.record(audit.Event.NEWS_CHANGED, now=now, subject=subject, details={verb: True})
+def _subject(news: News) -> str:
+    return f"news {news.pk} {news.title}"

@@ -23,7 +23,7 @@ from scheduler import signing
 from scheduler.models import Account, AccountKey
 from scheduler.people import audit
 
-_MAX_KEY_NAME = 100
+_MAX_NAME, _MAX_KEY_NAME = 254, 100
 
 
 class AccountRefused(ValueError):
@@ -71,6 +71,19 @@ def find_account_by_key(key: str) -> KeyOwner | None:
         .first()
     )
     return KeyOwner(row.account, AccountKey.Kind(row.kind), row) if row else None
+
+
+def good_name(name: str) -> str:
+    """Return the name without surrounding white space; raise `BadName` if it is invalid."""
+    stripped = name.strip()
+    if (
+        not 0 < len(stripped) <= _MAX_NAME
+        or not stripped.isprintable()
+        or set("<>") & set(stripped)
+    ):
+        msg = f"{name[:60]!r} is not a name. Hint: give 1 to {_MAX_NAME} characters, no < or >."
+        raise BadName(msg)
+    return stripped
 
 
 def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:

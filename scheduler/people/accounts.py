@@ -41,8 +41,8 @@ from scheduler.models import people as models
 from scheduler.people import audit, invitations, throttle
 from scheduler.people.account_keys import (
     AccountRefused,
-    BadName,
     first_keys,
+    good_name,
     lock,
     login_key,
     revoke_after_password_change,
@@ -51,6 +51,7 @@ from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.personal_data import consents
 from scheduler.people.personal_data.consents import ConsentNeeded
+from scheduler.people.rules.mail_addresses import MAX_ADDRESS, BadMail, check_address
 
 if TYPE_CHECKING:
     from django.http import HttpRequest
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
 
-_MAX_NAME, _MAX_EMAIL = 254, 254
+_MAX_TEAM_NAME = 254
 #: Maximum number of digits of an id: those of the largest `bigint`.
 _MAX_ID_DIGITS = 19
 
@@ -177,7 +178,7 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
 
 def _team(name: str) -> Team | None:
     """Return the team with this name if it accepts members, else None."""
-    name = name.strip()[:_MAX_NAME]
+    name = name.strip()[:_MAX_TEAM_NAME]
     if not name:
         return None
     # PostgreSQL cannot compare text that contains a NUL character.
@@ -467,7 +468,7 @@ def _create(
     stored_password: str, now: datetime, fields: dict[str, Any], *, confirmed: bool = False
 ) -> Credentials:
     """Create the account with its keys and its `EmailAddress`, which allauth's pages read."""
-    # Where statistics need a consent, nobody has given it when the account is created.
+    # Where statistics need a consent, a new account has not given it yet.
     shared = not settings.PROJECT.statistics_need_consent
     fields = {"share_statistics": shared, "cross_project_id": secrets.token_hex(16), **fields}
     account = Account(password=stored_password, created_at=now, **fields)
@@ -525,26 +526,16 @@ def _check_digest(passwd_hash: str) -> None:
 
 
 def good_email(email: str) -> str:
-    """Return the e-mail address; raise `BadEmail` if it is invalid."""
+    """Return the e-mail address; raise `BadEmail` if it is invalid, or the outbox refuses it."""
     try:
         validate_email(email)
     except ValidationError:
         msg = f"{email[:80]!r} is not an e-mail address. Hint: check its spelling."
         raise BadEmail(msg) from None
-    if len(email) > _MAX_EMAIL:
-        msg = f"The e-mail address has {len(email)} characters. Hint: give at most {_MAX_EMAIL}."
+    if len(email) > MAX_ADDRESS:
+        msg = f"The e-mail address has {len(email)} characters. Hint: give at most {MAX_ADDRESS}."
         raise BadEmail(msg)
-    return email
-
-
-def good_name(name: str) -> str:
-    """Return the name without surrounding white space; raise `BadName` if it is invalid."""
-    stripped = name.strip()
-    if (
-        not 0 < len(stripped) <= _MAX_NAME
-        or not stripped.isprintable()
-        or set("<>") & set(stripped)
-    ):
-        msg = f"{name[:60]!r} is not a name. Hint: give 1 to {_MAX_NAME} characters, no < or >."
-        raise BadName(msg)
-    return stripped
+    try:
+        return check_address(email)
+    except BadMail as refusal:
+        raise BadEmail(str(refusal)) from None

@@ -28,28 +28,37 @@ class TokenRefused(ValueError):
     """The requested token is not allowed. Hint: see the message."""
 
 
-class SecondFactorNeeded(TokenRefused):
-    """A password alone creates no token of this account. Hint: create it on the site."""
+class SecondFactorNeeded(ValueError):
+    """A password alone is not sufficient for this account. Hint: use the site, see the message."""
 
 
 class WrongPassword(ValueError):
     """The log-in failed, or the password was changed during the request. Hint: log in again."""
 
 
-def of_password(*, email: str, password: str, address: str, now: datetime) -> Account:
+def of_password(
+    *, email: str, password: str, address: str, page: str = "/account/tokens/", now: datetime
+) -> Account:
     """Return the account with this e-mail address and password.
 
-    Raises `WrongPassword` for an unknown address, a wrong password and an inactive account, and
+    Raises `WrongPassword` for an unknown address, a wrong password and an inactive account.  Raises
     `SecondFactorNeeded` for an account with a second factor, which a stolen password must not
-    bypass.  Also raises `TooManyAttempts` and `HashQueueFull`.
+    bypass, and for staff without the second factor that the project requires; `page` is the page of
+    the site that the hint names.  Also raises `TooManyAttempts` and `HashQueueFull`.
     """
     account = log_in(email=email, password=password, door="tokens", address=address, now=now)
     if account is None:
         raise WrongPassword("No account has this e-mail address and password. Hint: check both.")
     if second_factors.has_one(account):
         raise SecondFactorNeeded(
-            f"{account.email} has a second factor, so its password alone creates no token. "
-            "Hint: create the token on the page /account/tokens/ of the project's site."
+            f"{account.email} has a second factor, so its password alone is not sufficient. "
+            f"Hint: log in to the project's site with a code, and use the page {page}."
+        )
+    if second_factors.is_missing(account):
+        raise SecondFactorNeeded(
+            f"{account.email} is a member of the project's staff and has no second factor. "
+            f"Hint: set one up on the page /account/two-factor/ of the project's site, and use the "
+            f"page {page}."
         )
     return account
 

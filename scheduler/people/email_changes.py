@@ -72,7 +72,6 @@ def request(
         password=password,
         door="email_change",
         address=address,
-        record=False,
         now=now,
     )
     if checked is None or checked.pk != account.pk:

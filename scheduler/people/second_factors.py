@@ -15,6 +15,7 @@ from typing import Any
 
 from allauth.account.internal.flows.login import get_authentication_records
 from allauth.mfa.models import Authenticator
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models.signals import post_delete, post_save
@@ -44,6 +45,17 @@ def is_proven(request: HttpRequest) -> bool:
     """Return whether the session was opened, or confirmed later, with a second factor."""
     records = get_authentication_records(request, request.user)
     return any(record.get("method") == "mfa" for record in records)
+
+
+def must_prove(request: HttpRequest) -> bool:
+    """Return whether the visitor's account has a second factor that the session has not proven."""
+    return not is_proven(request) and has_one(request.user)  # type: ignore[arg-type]  # logged in
+
+
+def is_missing(account: Account) -> bool:
+    """Return whether the account is staff without the second factor that the project requires."""
+    is_staff = account.is_staff or account.is_superuser
+    return is_staff and settings.PROJECT.staff_second_factor and not has_one(account)
 
 
 @contextmanager

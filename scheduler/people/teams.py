@@ -1,9 +1,10 @@
 """Creates and changes teams, their members and their founders.
 
 Theory of operation.  An operation locks the rows of its accounts, in ascending id, before the row
-of the team.  A team has one founder, who is a member.  A founder leaves only as the last member, or
-after the foundership was transferred.  A team loses its founder only if the account is erased; then
-a member's request for the foundership is granted at once.
+of the team.  A team has one founder, who is a member.  A founder leaves only as the last active
+member, or after the foundership was transferred.  If the account of a founder is erased, the member
+who has requested the foundership gets it, else the active member with the oldest account.  A team
+without active members has no founder; a request for its foundership is granted at once.
 
 A member may request the foundership.  The founder transfers it or declines.  Without an answer, the
 member may assume it after `ANSWER_WITHIN`, for example if the founder is no longer active.
@@ -14,15 +15,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from scheduler.models import Account, Team
 from scheduler.people import audit
-from scheduler.people.accounts import good_name
+from scheduler.people.account_keys import good_name
 
 #: The time in which a founder answers a request for the foundership; that of BOINC.
 ANSWER_WITHIN: Final = timedelta(days=60)
@@ -74,7 +76,7 @@ def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
     """
     fields = _checked(asdict(profile))
     with transaction.atomic():
-        account = _lock_accounts([founder.pk])[founder.pk]
+        account = lock_accounts([founder.pk])[founder.pk]
         _leave(account)
         team = _save_new(Team(**fields, founder=account, created_at=now))
         _set_team(account, team.pk)
@@ -108,7 +110,7 @@ def join(account: Account, team_id: int) -> Team:
     leave its team.
     """
     with transaction.atomic():
-        locked = _lock_accounts([account.pk])[account.pk]
+        locked = lock_accounts([account.pk])[account.pk]
         if locked.team_id == team_id:
             return _find(team_id)
         # Two teams: in ascending id, as every transaction locks teams.
@@ -124,24 +126,30 @@ def join(account: Account, team_id: int) -> Team:
 
 
 def leave(account: Account) -> None:
-    """Remove an account from its team, if any; raise `TeamRefused` if it leads other members."""
+    """Remove an account from its team, if any.
+
+    Raises `TeamRefused` if the account leads other active members.  A team that is left by its
+    founder, and whose other members are inactive, has no founder.
+    """
     with transaction.atomic():
-        locked = _lock_accounts([account.pk])[account.pk]
+        locked = lock_accounts([account.pk])[account.pk]
         _leave(locked)
         _set_team(locked, None)
 
 
 def remove_member(team_id: int, member_id: int, *, by: Account, now: datetime) -> None:
-    """Remove another member from a team; only the founder may.
+    """Remove another member, who may be inactive, from a team; only the founder may.
 
     Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if the account is not a member.
     """
     if member_id == by.pk:
         raise TeamRefused("Founders cannot remove themselves. Hint: leave the team.")
     with transaction.atomic():
-        accounts = _lock_accounts([by.pk, member_id])
+        accounts = lock_accounts([by.pk, member_id])
         team = _lock_led(team_id, by)
-        member = _member(team, accounts.get(member_id), member_id)
+        member = accounts.get(member_id)
+        if member is None or member.team_id != team.pk:
+            raise _not_member(team, member_id, "a member")
         _forget_request(team, member)
         _set_team(member, None)
         _record(team, {"removed": member_id}, now=now)
@@ -153,7 +161,7 @@ def transfer(team_id: int, member_id: int, *, by: Account, now: datetime) -> Tea
     Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if the account is not an active member.
     """
     with transaction.atomic():
-        accounts = _lock_accounts([by.pk, member_id])
+        accounts = lock_accounts([by.pk, member_id])
         team = _lock_led(team_id, by)
         return _give(team, _member(team, accounts.get(member_id), member_id), now=now)
 
@@ -165,7 +173,7 @@ def request_foundership(account: Account, *, now: datetime) -> Team:
     `ANSWER_WITHIN` (or, if the request is unanswered, within `REQUEST_VALID_FOR`).
     """
     with transaction.atomic():
-        locked = _lock_accounts([account.pk])[account.pk]
+        locked = lock_accounts([account.pk])[account.pk]
         team = _lock_own(locked)
         if team.founder_id is None:
             return _give(team, locked, now=now)
@@ -205,7 +213,7 @@ def assume_foundership(account: Account, *, now: datetime) -> Team:
     Raises `TeamRefused` if the account has no request, or if the time has not passed.
     """
     with transaction.atomic():
-        locked = _lock_accounts([account.pk])[account.pk]
+        locked = lock_accounts([account.pk])[account.pk]
         team = _lock_own(locked)
         if team.requested_by_id != locked.pk or team.requested_at is None:
             raise TeamRefused(
@@ -220,10 +228,51 @@ def assume_foundership(account: Account, *, now: datetime) -> Team:
         return _give(team, locked, now=now)
 
 
+# Erasure of a founder
+
+
+def successors(founder: Account) -> dict[int, int]:
+    """Return the ids of the accounts that get an erased founder's teams, by the ids of the teams.
+
+    A team without other active members is left out.
+    """
+    ids: dict[int, int] = {}
+    for team in Team.objects.filter(founder=founder):
+        members = Account.objects.filter(team=team, is_active=True).exclude(pk=founder.pk)
+        requester = members.filter(pk=team.requested_by_id or 0).first()
+        if member := requester or members.order_by("pk").first():
+            ids[team.pk] = member.pk
+    return ids
+
+
+def hand_over(
+    founder: Account,
+    successor_ids: Mapping[int, int],
+    accounts: Mapping[int, Account],
+    *,
+    now: datetime,
+) -> None:
+    """Give the teams of a founder to their successors, and drop the founder's requests.
+
+    The caller has locked `accounts`: the founder and the successors, by id.  A team whose successor
+    left it or became inactive in the meantime gets no founder.
+    """
+    related = Team.objects.filter(Q(founder=founder) | Q(requested_by=founder))
+    for team in _lock_teams(list(related.values_list("pk", flat=True))).values():
+        if team.requested_by_id == founder.pk:
+            team.requested_by, team.requested_at = None, None
+            team.save(update_fields=["requested_by", "requested_at"])
+        if team.founder_id != founder.pk:
+            continue
+        successor = accounts.get(successor_ids.get(team.pk, 0))
+        _give(team, successor if _is_active_member(successor, team) else None, now=now)
+
+
 # Locks
 
 
-def _lock_accounts(ids: Collection[int]) -> dict[int, Account]:
+def lock_accounts(ids: Collection[int]) -> dict[int, Account]:
+    """Lock accounts in ascending id, and return them by id; unknown ids are ignored."""
     rows = Account.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     return {account.pk: account for account in rows}
 
@@ -259,9 +308,10 @@ def _leave(account: Account, team: Team | None = None) -> None:
         return
     team = team or _lock_own(account)
     if team.founder_id == account.pk:
-        if Account.objects.filter(team=team).exclude(pk=account.pk).exists():
+        members = Account.objects.filter(team=team, is_active=True)
+        if members.exclude(pk=account.pk).exists():
             raise TeamRefused(
-                f"The founder of {team.name} cannot leave it while it has other members. "
+                f"The founder of {team.name} cannot leave it while it has other active members. "
                 "Hint: transfer the foundership first."
             )
         team.founder = None
@@ -280,22 +330,30 @@ def _set_team(account: Account, team_id: int | None) -> None:
     account.save(update_fields=["team"])
 
 
-def _give(team: Team, account: Account, *, now: datetime) -> Team:
-    """Make a locked member the founder of a locked team."""
+def _give(team: Team, account: Account | None, *, now: datetime) -> Team:
+    """Make a locked member the founder of a locked team; None leaves it without a founder."""
     former = team.founder_id
     team.founder, team.requested_by, team.requested_at = account, None, None
     team.save(update_fields=["founder", "requested_by", "requested_at"])
-    _record(team, {"founder": account.pk, "former_founder": former}, now=now)
+    details = {"founder": None if account is None else account.pk, "former_founder": former}
+    _record(team, details, now=now)
     return team
 
 
 def _member(team: Team, account: Account | None, account_id: int) -> Account:
-    if account is None or account.team_id != team.pk or not account.is_active:
-        raise NotMember(
-            f"Account {account_id} is not an active member of {team.name}. "
-            "Hint: list the members of the team."
-        )
+    if not _is_active_member(account, team):
+        raise _not_member(team, account_id, "an active member")
     return account
+
+
+def _is_active_member(account: Account | None, team: Team) -> TypeGuard[Account]:
+    return account is not None and account.team_id == team.pk and account.is_active
+
+
+def _not_member(team: Team, account_id: int, what: str) -> NotMember:
+    return NotMember(
+        f"Account {account_id} is not {what} of {team.name}. Hint: list the members of the team."
+    )
 
 
 def _save_new(team: Team) -> Team:

@@ -96,7 +96,7 @@ def charge_query(*, door: str, email: str, address: str, now: datetime) -> Attem
 
     Raises `TooManyAttempts` if the bucket is full.  Charges nothing if `login_throttle` is off.
     """
-    attempt = Attempt(door, email.strip().lower()[:254], address, network_of(address), now)
+    attempt = _attempt(door, email, address, now)
     config = settings.PROJECT
     if config.login_throttle:
         _charge(
@@ -126,12 +126,18 @@ def charge_creation(*, email: str, address: str, now: datetime) -> Attempt:
     return attempt
 
 
-def charge_mail(*, door: str, email: str, address: str, now: datetime) -> None:
+def charge_mail(
+    *, door: str, email: str, address: str, of_network: bool = True, now: datetime
+) -> None:
     """Charge a mail that a visitor has sent to an address, whether or not an account has it.
 
-    Raises `TooManyAttempts` if the limit of the address or of the caller's network is reached.
+    With `of_network`, the mail is also charged to the caller's network, as a query is.  Raises
+    `TooManyAttempts` if a limit is reached.
     """
-    attempt = charge_query(door=door, email=email, address=address, now=now)
+    if of_network:
+        attempt = charge_query(door=door, email=email, address=address, now=now)
+    else:
+        attempt = _attempt(door, email, address, now)
     if settings.PROJECT.login_throttle:
         message = f"Too many mails were requested for {attempt.email}."
         _charge(attempt, _MAILS, attempt.email, message)
@@ -192,6 +198,10 @@ def refund(attempt: Attempt) -> None:
             "people/refund_throttle_buckets",
             {"keys": list(attempt.charges), "charges": list(attempt.charges.values())},
         )
+
+
+def _attempt(door: str, email: str, address: str, now: datetime) -> Attempt:
+    return Attempt(door, email.strip().lower()[:254], address, network_of(address), now)
 
 
 def _charge(attempt: Attempt, limit: Limit, subject: str, message: str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Final, TypeVar
 
-from django.conf import settings
 from django.http import FileResponse, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
@@ -54,7 +53,7 @@ _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}
 def manager_page(request: HttpRequest, name: str) -> HttpResponse:
     """Return the page of `PAGES` with this name."""
     title, text = PAGES[name]
-    context = {"project": {"name": settings.PROJECT.name}, "title": title, "text": text}
+    context = {"title": title, "text": text}
     return _cached(render(request, "scheduler/manager_page.html", context))
 
 
@@ -67,7 +66,7 @@ def moved(_request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def statistics_list(request: HttpRequest) -> HttpResponse:
     """Return the page that lists the files of the last statistics export."""
-    context = {"project": {"name": settings.PROJECT.name}, "files": storage.written_statistics()}
+    context = {"files": storage.written_statistics()}
     return render(request, "scheduler/statistics.html", context)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path
@@ -29,7 +28,7 @@ def show_host_detail(request: HttpRequest) -> HttpResponse:
     is_id = text.isascii() and text.isdecimal() and len(text) <= _MAX_ID_DIGITS
     host = own_hosts.find_shown(int(text)) if is_id else None
     owner = host.account if host is not None and host.account.share_statistics else None
-    context = _context() | {"host": host, "owner": owner}
+    context = {"host": host, "owner": owner}
     return render(request, "scheduler/host.html", context, status=200 if host else 404)
 
 
@@ -37,7 +36,7 @@ def show_host_detail(request: HttpRequest) -> HttpResponse:
 def user_search(request: HttpRequest) -> HttpResponse:
     """Return a form to search for accounts, with the results of a search.
 
-    Only accounts that share their statistics are found.  Parameters are those of BOINC's page.
+    Only accounts that share their statistics are listed.  Parameters are those of BOINC's page.
     """
     params = request.GET
     prefix, country = params.get("search_string", "").strip(), params.get("country", "").strip()
@@ -50,7 +49,7 @@ def user_search(request: HttpRequest) -> HttpResponse:
         in_team=_IN_TEAM.get(params.get("team", "")),
         order=order,
     )
-    context = _context() | {
+    context = {
         "prefix": prefix,
         "order": order.value,
         "orders": (
@@ -61,13 +60,9 @@ def user_search(request: HttpRequest) -> HttpResponse:
         "min_prefix": profiles.MIN_PREFIX,
         "is_search": is_search,
         "is_too_short": is_search and len(prefix) < profiles.MIN_PREFIX,
-        "found": accounts,
+        "accounts": accounts,
     }
     return render(request, "scheduler/user_search.html", context)
-
-
-def _context() -> dict[str, object]:
-    return {"project": {"name": settings.PROJECT.name}}
 
 
 urlpatterns = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-import smtplib
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,9 +11,11 @@ from allauth.account.models import EmailAddress
 from django.contrib.auth.hashers import make_password
 from django.core import mail
 from django.test import Client
+from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import Account, AuditEntry
+from scheduler.config import MailConfig
+from scheduler.models import Account, AuditEntry, OutboxMessage
 from scheduler.people import account_keys, accounts, email_changes
 from tests.conftest import NOON
 from tests.rows import an_account
@@ -94,16 +96,101 @@ def test_mails_to_one_address_are_limited_from_all_networks(ada, email):
     assert len(mail.outbox) == 6
 
 
-def test_failure_of_the_mail_server_changes_no_page_and_is_logged(ada, monkeypatch, caplog):
-    def fail(*_: object, **__: object) -> None:
-        raise smtplib.SMTPServerDisconnected("no mail server")
+@pytest.fixture
+def outbox_is_on(settings):
+    settings.EMAIL_BACKEND = "project.mail_backend.OutboxBackend"
+    settings.MAIL = MailConfig(host="mail.example.org", port=587)
 
-    monkeypatch.setattr("django.core.mail.EmailMessage.send", fail)
+
+def test_sign_ups_send_few_mails_to_one_address(caplog):
+    sign_up = {"email": EMAIL, "name": "Ada", "password1": PASSWORD, "password2": PASSWORD}
     with caplog.at_level(logging.WARNING):
-        answer = Client().post("/account/password/reset/", {"email": EMAIL})
-    assert answer.status_code == 302
-    (record,) = [record for record in caplog.records if record.message == "mail_failed"]
+        answers = [
+            Client(REMOTE_ADDR=f"198.51.{number}.1").post("/account/signup/", sign_up)
+            for number in range(7)
+        ]
+    assert [answer.status_code for answer in answers] == [302] * 7
+    assert [message.to for message in mail.outbox] == [[EMAIL]] * 6
+    (record,) = [record for record in caplog.records if record.message == "mail_dropped"]
+    assert record.reason == "too many mails to this address"
     assert EMAIL not in str(record.__dict__)
+
+
+def test_mails_of_sign_ups_are_not_charged_to_the_network_of_a_classroom(settings):
+    settings.PROJECT = replace(settings.PROJECT, login_attempts_per_network=1)
+    sign_up = {"name": "Ada", "password1": PASSWORD, "password2": PASSWORD}
+    for number in range(3):
+        email = f"pupil{number}@example.org"
+        answer = Client(REMOTE_ADDR=HERE).post("/account/signup/", sign_up | {"email": email})
+        assert answer.status_code == 302
+    assert len(mail.outbox) == 3
+
+
+def test_notices_to_the_owner_are_sent_after_the_limit_of_requested_mails(ada):
+    for number in range(7):
+        client = Client(REMOTE_ADDR=f"198.51.{number}.1")
+        client.post("/account/password/reset/", {"email": EMAIL})
+    client = Client()
+    client.force_login(ada)
+    mail.outbox.clear()
+    form = {"oldpassword": PASSWORD, "password1": NEW, "password2": NEW}
+    assert client.post("/account/password/", form).status_code == 302
+    assert [message.to for message in mail.outbox] == [[EMAIL]]
+
+
+#: Addresses that Django's validator accepts, and to which the outbox sends no mail.
+UNDELIVERABLE = ['"x"@example.org', "ada@bücher.example", "a@[127.0.0.1]"]
+
+
+@pytest.mark.parametrize("email", UNDELIVERABLE)
+def test_address_to_which_no_mail_can_be_sent_is_an_error_of_the_form(ada, outbox_is_on, email):
+    client = Client()
+    client.force_login(ada)
+    sign_up = {"email": email, "name": "Ada", "password1": PASSWORD, "password2": PASSWORD}
+    answers = [
+        Client().post("/account/password/reset/", {"email": email}),
+        Client().post("/account/signup/", sign_up),
+        client.post("/account/email/", {"email": email, "password": PASSWORD}),
+    ]
+    for answer in answers:
+        assert answer.status_code == 200
+        assert "is not an e-mail address that mail can be sent to" in answer.content.decode()
+    assert not OutboxMessage.objects.exists()
+    assert Account.objects.get() == ada
+
+
+@pytest.mark.parametrize("email", UNDELIVERABLE)
+def test_address_to_which_no_mail_can_be_sent_is_refused_by_every_interface(email, admin_client):
+    digest = accounts.password_digest(email=email, password=PASSWORD)
+    query = {"email_addr": email, "passwd_hash": digest, "user_name": "Ada"}
+    assert "<error_num>-205<" in Client().get("/create_account.php", query).content.decode()
+    with pytest.raises(accounts.BadEmail):
+        accounts.create_staff(email=email, password=PASSWORD, now=NOON)
+    form = {"email": email, "name": "Ada", "password1": PASSWORD, "password2": PASSWORD}
+    answer = admin_client.post(reverse("admin:scheduler_account_add"), form)
+    assert "that mail can be sent to" in answer.content.decode()
+    assert not Account.objects.filter(email=email).exists()
+
+
+def test_stored_address_to_which_no_mail_can_be_sent_fails_no_page(ada, outbox_is_on, caplog):
+    Account.objects.update(email=UNDELIVERABLE[0])
+    EmailAddress.objects.update(email=UNDELIVERABLE[0])
+    client = Client()
+    client.force_login(Account.objects.get())
+    with caplog.at_level(logging.WARNING):
+        assert client.post("/account/email/send/").status_code == 302
+    (record,) = [record for record in caplog.records if record.message == "mail_dropped"]
+    assert record.reason == "refused by the outbox"
+    assert UNDELIVERABLE[0] not in str(record.__dict__)
+    assert not OutboxMessage.objects.exists()
+
+
+def test_mail_to_an_unknown_address_ignores_the_host_that_the_request_names(settings):
+    settings.ALLOWED_HOSTS = ["*"]
+    client = Client(SERVER_NAME="evil.example")
+    client.post("/account/password/reset/", {"email": "unknown@example.org"})
+    assert "evil.example" not in mail.outbox[0].body
+    assert "http://127.0.0.1:8000/account/signup/" in mail.outbox[0].body
 
 
 def test_links_in_mails_ignore_the_host_that_the_request_names(ada, settings):
@@ -172,6 +259,15 @@ def test_link_that_confirms_the_old_address_does_not_confirm_the_new_one(ada):
     EmailAddress.objects.update(verified=False)
     client.post(link.removeprefix("http://127.0.0.1:8000"))
     assert not EmailAddress.objects.get(user=ada).verified
+
+
+def test_wrong_password_at_a_change_of_the_address_is_in_the_audit_log(ada):
+    client = Client(REMOTE_ADDR=HERE)
+    client.force_login(ada)
+    client.post("/account/email/", {"email": NEW_EMAIL, "password": "wrong"})
+    (entry,) = AuditEntry.objects.filter(event="login_failed")
+    assert (entry.subject, entry.address) == (EMAIL, HERE)
+    assert entry.details == {"door": "email_change"}
 
 
 def test_token_of_a_link_is_stored_only_as_a_hash(ada):

@@ -18,8 +18,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import Account, AuditEntry
-from scheduler.people import account_keys, accounts
+from scheduler.models import Account, ApiToken, AuditEntry
+from scheduler.people import account_keys, accounts, roles
 
 pytestmark = pytest.mark.django_db
 
@@ -172,6 +172,58 @@ def test_password_alone_creates_no_token_of_an_account_with_a_second_factor(code
     assert "has a second factor" in answer.json()["detail"]
 
 
+SENSITIVE = [
+    "/account/keys/",
+    "/account/tokens/",
+    "/account/data/",
+    "/account/erase/",
+    "/account/two-factor/",
+    "/account/two-factor/totp/deactivate/",
+    "/account/two-factor/recovery-codes/",
+    "/account/two-factor/recovery-codes/generate/",
+    "/account/two-factor/recovery-codes/download/",
+]
+REAUTHENTICATE = "/account/two-factor/reauthenticate/"
+
+
+@pytest.mark.parametrize("page", SENSITIVE)
+def test_sensitive_page_needs_the_second_factor_and_not_the_password(code, ada, page):
+    client = Client()
+    client.force_login(ada)
+    assert client.get(page)["Location"].startswith(REAUTHENTICATE)
+    by_password = f"/account/reauthenticate/?next={page}"
+    for send in (client.get, client.post):
+        assert send(by_password, {"password": PASSWORD})["Location"].startswith(REAUTHENTICATE)
+    assert client.get(page)["Location"].startswith(REAUTHENTICATE)
+    client = Client()
+    client.force_login(ada)
+    answer = client.post(f"{REAUTHENTICATE}?next={page}", {"code": code()})
+    assert answer["Location"] == page
+    assert client.get(page).status_code == 200
+
+
+def test_password_entered_before_the_enrolment_does_not_prove_the_second_factor(counter, ada):
+    other = log_in(Client())
+    other.post("/account/reauthenticate/?next=/account/tokens/", {"password": PASSWORD})
+    assert other.get("/account/tokens/").status_code == 200
+    enrol(log_in(Client()))
+    for page in SENSITIVE:
+        assert other.get(page)["Location"].startswith(REAUTHENTICATE)
+    other.post("/account/two-factor/totp/deactivate/")
+    other.post("/account/tokens/", {"name": "x", "scopes": ["read"]})
+    assert Authenticator.objects.filter(type="totp").exists()
+    assert not ApiToken.objects.exists()
+
+
+def test_weak_key_of_an_account_with_a_second_factor_is_on_the_page_of_its_keys(code):
+    body = {"email": EMAIL, "password": PASSWORD}
+    answer = Client().post("/api/v1/weak-key", body, "application/json")
+    assert answer.status_code == 403
+    assert answer.json()["code"] == "second_factor_needed"
+    hint = answer.json()["hint"].lower()
+    assert hint == "log in to the project's site with a code, and use the page /account/keys/."
+
+
 def test_clients_look_up_an_account_with_a_second_factor_by_its_password(code, ada):
     digest = accounts.password_digest(email=EMAIL, password=PASSWORD)
     query = {"email_addr": EMAIL, "passwd_hash": digest}
@@ -200,17 +252,63 @@ def test_unconfirmed_address_gets_no_second_factor(counter):
     assert client.get(ENROL).status_code == 200
 
 
-def test_enrolment_and_removal_need_the_password_and_are_recorded(
+def an_unconfirmed_account() -> Account:
+    digest = accounts.password_digest(email=EMAIL, password=PASSWORD)
+    fields = {"email": EMAIL, "passwd_hash": digest, "name": "Ada", "now": timezone.now()}
+    return accounts.create_account(**fields).account
+
+
+def may_enrol() -> bool:
+    client = log_in(Client())
+    client.post(f"/account/reauthenticate/?next={ENROL}", {"password": PASSWORD})
+    return client.get(ENROL).status_code == 200
+
+
+@pytest.mark.parametrize("role", ["publisher", "operator", "moderator", "read-only"])
+def test_member_of_a_role_of_the_administration_can_set_up_a_second_factor_without_mail(role):
+    account = an_unconfirmed_account()
+    assert not may_enrol()
+    roles.give(account, role, now=timezone.now())
+    assert may_enrol()
+    assert [entry.subject for entry in events("email_confirmed")] == [EMAIL]
+
+
+def test_role_that_had_an_unconfirmed_address_is_given_again_to_confirm_it():
+    account = an_unconfirmed_account()
+    roles.give(account, "operator", now=timezone.now())
+    EmailAddress.objects.update(verified=False)
+    assert not roles.give(account, "operator", now=timezone.now())
+    assert may_enrol()
+
+
+def test_role_outside_of_the_administration_does_not_confirm_the_address():
+    roles.give(an_unconfirmed_account(), "submitter", now=timezone.now())
+    assert not may_enrol()
+
+
+def test_rights_given_in_the_administration_confirm_the_address(admin_client):
+    account = an_unconfirmed_account()
+    url = reverse("admin:scheduler_account_change", args=[account.pk])
+    form = {"name": "Ada", "is_active": "on", "is_staff": "on", "venue": ""}
+    assert admin_client.post(url, form).status_code == 302
+    assert may_enrol()
+
+
+def test_enrolment_needs_the_password_and_removal_a_code_and_both_are_recorded(
     counter, ada, django_capture_on_commit_callbacks
 ):
     with django_capture_on_commit_callbacks(execute=True):
-        enrol(log_in(Client()))
+        secret = enrol(log_in(Client()))
     client = Client()
     client.force_login(ada)
     remove = "/account/two-factor/totp/deactivate/"
     assert client.post(remove).status_code == 302
     assert Authenticator.objects.filter(type="totp").exists()
     client.post(f"/account/reauthenticate/?next={remove}", {"password": PASSWORD})
+    client.post(remove)
+    assert Authenticator.objects.filter(type="totp").exists()
+    counter[0] += 1
+    client.post(f"{REAUTHENTICATE}?next={remove}", {"code": code_of(secret)})
     client.post(remove)
     assert not Authenticator.objects.exists()
     for event in ("factor_added", "factor_removed"):
@@ -268,6 +366,22 @@ def test_staff_that_removes_the_second_factor_leaves_the_administration(required
     client.post(STEP, {"code": code()})
     Authenticator.objects.all().delete()
     assert client.get("/admin/").status_code == 302
+
+
+def test_staff_without_a_second_factor_creates_no_token(required, counter, ada):
+    body = {"email": EMAIL, "password": PASSWORD, "name": "x", "scopes": ["administer"]}
+    answer = Client().post("/api/v1/tokens", body, "application/json")
+    assert answer.status_code == 403
+    assert "one up on the page /account/two-factor/" in answer.json()["hint"]
+    client = log_in(Client())
+    client.post("/account/reauthenticate/?next=/account/", {"password": PASSWORD})
+    for send in (client.get, client.post):
+        assert send("/account/tokens/", {"name": "x", "scopes": ["read"]})["Location"] == ENROL
+    assert not ApiToken.objects.exists()
+    secret = client.get(ENROL).context["form"].secret
+    client.post(ENROL, {"code": code_of(secret)})
+    client.post("/account/tokens/", {"name": "x", "scopes": ["read"]})
+    assert ApiToken.objects.count() == 1
 
 
 def test_other_posts_to_the_administration_need_the_second_factor_too(required, ada):

@@ -36,15 +36,20 @@ class WeakKey(Endpoint):
         answer=WeakKeyOut,
         body=WeakKeyQuery,
         access=Access.OPTIONAL,
-        problems=(429,),
+        problems=(403, 429),
     )
     def post(self, request: Request) -> Response:
         """Returns the weak key of the account with this e-mail address and password.
 
         A computer attached with the weak key fetches and reports work, and cannot change the
-        account's preferences. The key changes with the password.
+        account's preferences. The key changes with the password. For an account with a second
+        factor, the key is only on the page `/account/keys/` of the site.
         """
-        address = str(request.META.get("REMOTE_ADDR", ""))
-        account = api_tokens.of_password(**self.body(), address=address, now=self.now)
+        account = api_tokens.of_password(
+            **self.body(),
+            address=str(request.META.get("REMOTE_ADDR", "")),
+            page="/account/keys/",
+            now=self.now,
+        )
         fields = {"weak_key": account_keys.weak_key(account)}
         return self.reply(fields, headers={"Cache-Control": "no-store"})

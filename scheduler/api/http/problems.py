@@ -79,6 +79,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (PermissionDenied, 403, "not_allowed"),
     (QuotaExceeded, 403, "quota_exceeded"),
     (api_tokens.TokenRefused, 403, "token_refused"),
+    (api_tokens.SecondFactorNeeded, 403, "second_factor_needed"),
     (api_tokens.WrongPassword, 401, "wrong_password"),
     (idempotency.BadKey, 400, "bad_idempotency_key"),
     (idempotency.KeyReused, 422, "idempotency_key_reused"),

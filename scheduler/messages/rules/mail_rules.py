@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from datetime import timedelta
 from typing import Final
 
-#: The limit of SMTP for an address, and of the column.
-MAX_ADDRESS: Final = 254
+from scheduler.people.rules import mail_addresses
+
 MAX_SUBJECT: Final = 200
 MAX_TEXT: Final = 100_000
 #: A message that was not delivered after this number of attempts is parked.  With the delays below
@@ -17,35 +16,11 @@ MAX_ATTEMPTS: Final = 28
 FIRST_DELAY: Final = timedelta(seconds=30)
 MAX_DELAY: Final = timedelta(hours=1)
 
-#: The characters of RFC 5322 without quoted local parts, so no blank, comma, quote or bracket can
-#: change the meaning of a header or an SMTP command.
-_ADDRESS = re.compile(
-    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}"
-    r"@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
-)
 #: Unicode categories of characters that end or hide a part of a line: controls, line and paragraph
 #: separators, surrogates.
 _NOT_IN_LINES: Final = frozenset({"Cc", "Zl", "Zp", "Cs"})
-
-
-class BadMail(ValueError):
-    """A message has an invalid recipient, subject or text. Hint: see the message."""
-
-
-def check_address(address: str) -> str:
-    """Return an e-mail address; raises `BadMail` if it is not one.
-
-    The address is ASCII and has no display name.
-
-    >>> check_address("ada@example.org")
-    'ada@example.org'
-    """
-    if len(address) > MAX_ADDRESS or not _ADDRESS.fullmatch(address):
-        raise BadMail(
-            f"{address[:80]!r} is not an e-mail address that mail can be sent to. "
-            "Hint: write it as you@example.org, in ASCII."
-        )
-    return address
+#: The check of recipients, which addresses of accounts pass, too, and its exception.
+check_address, BadMail = mail_addresses.check_address, mail_addresses.BadMail
 
 
 def check_subject(subject: str) -> str:

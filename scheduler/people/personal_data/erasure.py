@@ -23,10 +23,9 @@ from scheduler.models import (
     Host,
     HostToken,
     LoginNetwork,
-    Team,
 )
-from scheduler.people import audit
-from scheduler.people.account_keys import AccountRefused, lock
+from scheduler.people import audit, teams
+from scheduler.people.account_keys import AccountRefused
 from scheduler.people.audit import Event
 from scheduler.people.personal_data import consents
 
@@ -58,16 +57,21 @@ def erase(account: Account, *, now: datetime) -> None:
     """Erase the account's personal data, keys, tokens and sessions.
 
     Its computers can no longer contact the project.  Another account can use the e-mail address.
+    Its team gets another founder (`people.teams`).
     The statistics export lists the account and its computers as deleted.
     Raises `StaffAccount` for a member of staff, so that a project does not lose its last one.
     """
     with transaction.atomic():
-        locked = lock(account)
+        _lock_hosts(account)
+        successors = teams.successors(account)
+        accounts = teams.lock_accounts([account.pk, *successors.values()])
+        locked = accounts[account.pk]
         if locked.is_staff or locked.is_superuser:
             raise StaffAccount(
                 f"{locked.email} is a member of the project's staff. "
                 "Hint: have the rights taken by another member first."
             )
+        teams.hand_over(locked, successors, accounts, now=now)
         if locked.share_statistics:
             consents.list_deletions(locked, now=now)
         erased = {
@@ -85,6 +89,10 @@ def erase(account: Account, *, now: datetime) -> None:
         EmailAddress.objects.create(user=locked, email=erased["email"], primary=True)
         HostToken.objects.filter(host__account=locked).delete()
         Host.objects.filter(account=locked).update(**_HOST)
-        Team.objects.filter(founder=locked).update(founder=None)
-        Team.objects.filter(requested_by=locked).update(requested_by=None, requested_at=None)
         audit.record(Event.ACCOUNT_ERASED, now=now, subject=f"account {locked.pk}")
+
+
+def _lock_hosts(account: Account) -> None:
+    """Lock the account's hosts in ascending id: every transaction locks hosts before accounts."""
+    hosts = Host.objects.select_for_update(no_key=True).filter(account=account).order_by("pk")
+    list(hosts.values_list("pk"))

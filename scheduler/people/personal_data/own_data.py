@@ -1,13 +1,14 @@
-"""Exports everything that is stored about an account, as JSON for its owner.
+"""Exports what is stored about an account, as JSON for its owner.
 
-The rows of a table are read in pages, and at most `MAX_ROWS` of each are exported.  Results are not
-listed: they belong to the project's work, are summed in the credit, and have no index by account.
+The rows of a table are read in pages, and at most the newest `MAX_ROWS` of each are exported; the
+member `truncated` lists the tables that have more.  Results are not listed: they belong to the
+project's work, are summed in the credit, and have no index by account.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -24,17 +25,32 @@ from scheduler.models import (
     AuditEntry,
     Batch,
     EmailChange,
+    FileHold,
     Host,
+    JobFile,
     LoginNetwork,
+    News,
+    Submitter,
+    SubmitterApp,
+    Team,
 )
 from scheduler.people import audit
+from scheduler.rights import SCOPES
 
 #: Maximum number of rows of one table, and of one statement.
 MAX_ROWS, _PAGE = 10_000, 1_000
 #: The columns of an account that are not exported: the hash of a secret.
 _SECRETS = frozenset({"password"})
 _KEY_COLUMNS = ("id", "kind", "name", "is_current", "created_at", "revoked_at")
-_TOKEN_COLUMNS = ("id", "name", "created_at", "expire_at", "revoked_at", "last_used_on")
+_TOKEN_COLUMNS = (
+    *("id", "name", *(f"may_{scope}" for scope in SCOPES), "parent_id"),
+    *("created_at", "expire_at", "revoked_at", "last_used_on"),
+)
+_TEAM_COLUMNS = ("id", "name", "url", "description", "country", "created_at", "requested_at")
+_SUBMITTER_COLUMNS = (
+    *("account_id", "all_apps", "max_unfinished_workunits", "max_kept_bytes", "share"),
+    "created_at",
+)
 _AUDIT_COLUMNS = ("id", "at", "event", "address", "subject", "details")
 
 
@@ -54,14 +70,14 @@ def _parts(account: Account, now: datetime) -> Iterator[str]:
     ]
     yield '{"exported_at": ' + _json(now) + ', "account": '
     yield _json(Account.objects.filter(pk=account.pk).values(*columns).get())
+    truncated = []
     for name, rows, names in _tables(account):
         yield f', "{name}": ['
-        first = True
-        for page in _pages(rows, names):
-            yield ("" if first else ", ") + ", ".join(map(_json, page))
-            first = False
+        is_complete = yield from _rows(rows, names)
         yield "]"
-    yield "}\n"
+        if not is_complete:
+            truncated.append(name)
+    yield f', "truncated": {_json(truncated)}}}\n'
 
 
 def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str]]]:
@@ -79,21 +95,41 @@ def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str
     hosts = [field.attname for field in Host._meta.concrete_fields]
     yield "computers", Host.objects.filter(account=account), hosts
     yield "credit_by_app", AccountAppCredit.objects.filter(account=account), credit
+    roles = Account.groups.through._default_manager.filter(account=account)
+    yield "roles", roles, ("id", "group__name")
+    rights = Account.user_permissions.through._default_manager.filter(account=account)
+    yield "rights", rights, ("id", "permission__codename")
+    yield "founded_teams", Team.objects.filter(founder=account), _TEAM_COLUMNS
+    requests = Team.objects.filter(requested_by=account)
+    yield "requested_teams", requests, ("id", "name", "requested_at")
+    yield "submitter", Submitter.objects.filter(account=account), _SUBMITTER_COLUMNS
+    apps = SubmitterApp.objects.filter(submitter__account=account)
+    yield "submitter_apps", apps, ("id", "app__name", "may_manage")
+    files = JobFile.objects.filter(account=account)
+    yield "job_files", files, ("id", "name", "file__name", "created_at")
+    yield "file_holds", FileHold.objects.filter(account=account), ("id", "file__name", "until")
+    news = News.objects.filter(author=account)
+    yield "news", news, ("id", "title", "text", "published_at", "withdrawn_at")
     yield "batches", Batch.objects.filter(submitter=account), ("id", "name", "created_at")
     yield "audit_log", AuditEntry.objects.filter(account_id=account.pk), _AUDIT_COLUMNS
 
 
-def _pages(rows: QuerySet[Any], columns: Sequence[str]) -> Iterator[Sequence[Mapping[str, Any]]]:
-    """Yield the newest rows, a page at a time, as dictionaries."""
+def _rows(rows: QuerySet[Any], columns: Sequence[str]) -> Generator[str, None, bool]:
+    """Yield the newest rows as JSON objects; return whether these are all rows.
+
+    The first column is the primary key.
+    """
     newest = rows.order_by("-pk").values(*columns)
-    last, count = None, 0
-    while count < MAX_ROWS:
-        page = list((newest if last is None else newest.filter(pk__lt=last))[:_PAGE])
-        if page:
-            yield page
+    count = 0
+    while page := list(newest[: min(_PAGE, MAX_ROWS - count)]):
+        yield (", " if count else "") + ", ".join(map(_json, page))
+        count += len(page)
+        newest = newest.filter(pk__lt=page[-1][columns[0]])
+        if count >= MAX_ROWS:
+            return not newest.exists()
         if len(page) < _PAGE:
-            return
-        last, count = page[-1]["id"], count + len(page)
+            break
+    return True
 
 
 def _json(value: object) -> str:

@@ -16,16 +16,37 @@ from django.utils.translation import gettext_lazy as _
 
 from scheduler.config import AccountCreation
 from scheduler.messages import outbox
+from scheduler.messages.rules.mail_rules import BadMail
 from scheduler.models import Account
-from scheduler.people import accounts, audit, email_changes
+from scheduler.people import accounts, audit, email_changes, second_factors, throttle
+from scheduler.people.throttle import TooManyAttempts
 
 if TYPE_CHECKING:
     from allauth.account.models import EmailAddress, EmailConfirmationHMAC
+    from django.contrib.auth.base_user import AbstractBaseUser
+    from django.contrib.auth.models import AnonymousUser
 
 log = logging.getLogger(__name__)
 
 #: The backend that stores mail for the mail server of `EMAIL_URL`.
 _OUTBOX = "project.mail_backend.OutboxBackend"
+#: The templates whose mails are not charged when they are sent.
+_NOT_CHARGED = frozenset(
+    {
+        # The page has charged them, and shows a refusal.
+        "account/email/email_change",
+        "account/email/email_confirmation",
+        "account/email/password_reset_key",
+        "account/email/unknown_account",
+        # Notices to the owner: an attacker could suppress them by filling the bucket.
+        "account/email/email_change_warning",
+        "account/email/password_changed",
+        "account/email/password_reset",
+        "mfa/email/recovery_codes_generated",
+        "mfa/email/totp_activated",
+        "mfa/email/totp_deactivated",
+    }
+)
 
 
 class AccountAdapter(DefaultAccountAdapter):
@@ -53,9 +74,9 @@ class AccountAdapter(DefaultAccountAdapter):
         """Change the password, and revoke what was created with the former one.
 
         Attached computers keep their keys; the page on which the owner changes the password can
-        revoke them, too.
+        revoke them, too.  Audit entries name the owner, whom a link to their mailbox identifies.
         """
-        self._act_as(user)
+        audit.identify(user)
         accounts.change_password(
             account=user,
             passwd_hash=accounts.password_digest(email=user.email, password=password),
@@ -63,33 +84,45 @@ class AccountAdapter(DefaultAccountAdapter):
         )
 
     def confirm_email(self, request: HttpRequest, email_address: EmailAddress) -> bool:
-        """Mark the address as confirmed."""
-        self._act_as(email_address.user)
+        """Mark the address as confirmed, by its owner, whom the link identifies."""
+        audit.identify(email_address.user)
         confirmed = email_changes.confirm_address(email_address, now=timezone.now())
         if confirmed:
             self.add_message(request, messages.SUCCESS, "account/messages/email_confirmed.txt")
         return confirmed
 
-    def _act_as(self, account: Account) -> None:
-        """Attribute audit entries to the account: a link to its mailbox identifies the owner."""
-        audit.identify(account)
-
     def send_mail(self, template_prefix: str, email: str, context: dict[str, Any]) -> None:
         """Send a mail made from the templates `<template_prefix>_subject.txt` and `_message.txt`.
 
-        The page does not fail with the mail server, and does not show whether it failed: the page
-        to reset a password must be the same for every address.  Nothing is sent if the project
-        sends no mail.
+        A mail that the limit of the address or the outbox refuses is dropped and logged, so that
+        the page is the same.  Nothing is sent if the project sends no mail.
         """
         if not sends_mail():
             return
         project = settings.PROJECT
-        context = {**context, "email": email, "project": project, "site": project.master_url}
+        context = {
+            **context,
+            "email": email,
+            "project": project,
+            "site": project.master_url,
+            "signup_url": absolute(reverse("account_signup")),
+        }
         message = self.render_mail(template_prefix, email, context)
         try:
+            if template_prefix not in _NOT_CHARGED:
+                # Not to the network: many people may sign up from one classroom.
+                throttle.charge_mail(
+                    door="mail",
+                    email=email,
+                    address=self.get_client_ip(self.request),
+                    of_network=False,
+                    now=timezone.now(),
+                )
             message.send()
-        except OSError as error:
-            log.warning("mail_failed", extra={"template": template_prefix, "error": str(error)})
+        except TooManyAttempts:
+            _log_dropped(template_prefix, "too many mails to this address")
+        except BadMail:
+            _log_dropped(template_prefix, "refused by the outbox")
 
     def format_email_subject(self, subject: str) -> str:
         return f"{settings.PROJECT.name}: {subject}"
@@ -114,12 +147,26 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
         return reverse("account_home")
 
+    def get_reauthentication_methods(
+        self, user: AbstractBaseUser | AnonymousUser
+    ) -> list[dict[str, Any]]:
+        """Return the pages that ask again: only for a code if the account has a second factor."""
+        methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
+        if isinstance(user, Account) and second_factors.has_one(user):
+            return [method for method in methods if method["id"] == "mfa_reauthenticate"]
+        return methods
+
     def get_logout_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
         return reverse("status")
 
     def get_client_ip(self, request: HttpRequest) -> str:
         """Return the client's address, which `project.proxies` has checked."""
         return str(request.META.get("REMOTE_ADDR", "")) or "unknown"
+
+
+def _log_dropped(template: str, reason: str) -> None:
+    """Log a mail that is not sent, without its recipient."""
+    log.warning("mail_dropped", extra={"template": template, "reason": reason})
 
 
 def sends_mail() -> bool:

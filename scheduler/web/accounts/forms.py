@@ -18,7 +18,7 @@ from django.utils.translation import gettext_lazy as _
 
 from scheduler.config import AccountCreation
 from scheduler.models import Account
-from scheduler.people import accounts, api_tokens, email_changes, roles, throttle
+from scheduler.people import account_keys, accounts, api_tokens, email_changes, roles, throttle
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.throttle import TooManyAttempts, UsedCode
@@ -202,6 +202,7 @@ class ResetPasswordForm(RefusableForm, allauth_forms.ResetPasswordForm):
     def clean_email(self) -> str:
         """Charge the mail to its address, whether or not an account has the address."""
         with self.refusable():
+            accounts.good_email(self.cleaned_data["email"])
             throttle.charge_mail(
                 door="password_reset",
                 email=self.cleaned_data["email"],
@@ -243,19 +244,28 @@ class ProfileForm(forms.Form):
     share_statistics = forms.BooleanField(
         label=_("Share my statistics"),
         required=False,
-        help_text=_("Sites that compare BOINC projects get your name, country and credit."),
+        help_text=_(
+            "Everybody can see your name, country, home page, team and credit, here and on sites "
+            "that compare BOINC projects. These sites also get the hardware, operating system and "
+            "credit of your computers, without names and addresses, and an id that is the same in "
+            "all projects. If you withdraw your consent, they are asked to delete all of this."
+        ),
     )
     show_hosts = forms.BooleanField(
-        label=_("Show which computers are mine"),
+        label=_("Show my computers"),
         required=False,
-        help_text=_("Exported statistics of computers name you as their owner."),
+        help_text=_(
+            "Everybody can open a page of each of your computers, with its processor, memory, "
+            "operating system and credit. If you also share your statistics, the page and the "
+            "exported statistics name you as the owner."
+        ),
     )
 
     def save(self, account: Account) -> None:
         accounts.change_profile(account, now=timezone.now(), **self.cleaned_data)
 
     def clean_name(self) -> str:
-        return _checked(accounts.good_name, self.cleaned_data["name"])
+        return _checked(account_keys.good_name, self.cleaned_data["name"])
 
 
 def _checked(check: Callable[[str], str], text: str) -> str:

@@ -7,7 +7,10 @@ address changes only together with the password's hash (`people.email_changes`).
 from __future__ import annotations
 
 from allauth.account import views as allauth_views
-from django.urls import include, path, re_path
+from allauth.mfa.base import views as base
+from allauth.mfa.recovery_codes import views as recovery_codes
+from allauth.mfa.totp import views as totp
+from django.urls import path, re_path
 from django.views.generic import RedirectView
 
 from scheduler.web.accounts import views
@@ -25,10 +28,37 @@ urlpatterns = [
     path(
         "account/reauthenticate/", _own(allauth_views.reauthenticate), name="account_reauthenticate"
     ),
-    path("account/two-factor/", include("allauth.mfa.urls")),
+    # The second factor
+    path("account/two-factor/", views.proven(base.index), name="mfa_index"),
+    path("account/two-factor/authenticate/", base.authenticate, name="mfa_authenticate"),
+    path("account/two-factor/reauthenticate/", base.reauthenticate, name="mfa_reauthenticate"),
+    path(
+        "account/two-factor/totp/activate/",
+        views.proven(totp.activate_totp),
+        name="mfa_activate_totp",
+    ),
+    path(
+        "account/two-factor/totp/deactivate/",
+        views.proven(totp.deactivate_totp),
+        name="mfa_deactivate_totp",
+    ),
+    path(
+        "account/two-factor/recovery-codes/",
+        views.proven(recovery_codes.view_recovery_codes),
+        name="mfa_view_recovery_codes",
+    ),
+    path(
+        "account/two-factor/recovery-codes/generate/",
+        views.proven(recovery_codes.generate_recovery_codes),
+        name="mfa_generate_recovery_codes",
+    ),
+    path(
+        "account/two-factor/recovery-codes/download/",
+        views.proven(recovery_codes.download_recovery_codes),
+        name="mfa_download_recovery_codes",
+    ),
     # Passwords
     path("account/password/", _own(allauth_views.password_change), name="account_change_password"),
-    path("account/password/set/", _own(allauth_views.password_set), name="account_set_password"),
     path("account/password/reset/", views.reset_password, name="account_reset_password"),
     path(
         "account/password/reset/sent/",

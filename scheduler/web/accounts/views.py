@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, cast
 from allauth.account import views as allauth_views
 from allauth.account.decorators import reauthentication_required
 from allauth.account.internal.flows.email_verification import send_verification_email_for_user
+from allauth.core.exceptions import ReauthenticationRequired
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import logout, update_session_auth_hash
@@ -70,9 +71,29 @@ def _own(view: OwnView[P]) -> View[P]:
     return wrapper
 
 
+def proven(view: View[P]) -> View[P]:
+    """Return a view that also requires the account's second factor, if it has one.
+
+    The session proved it at the log-in or later; a password of the last five minutes may be older
+    than the second factor.
+    """
+
+    @login_required
+    @wraps(view)
+    def wrapper(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if second_factors.must_prove(request):
+            raise ReauthenticationRequired
+        return view(request, *args, **kwargs)
+
+    return wrapper
+
+
 def _sensitive(view: OwnView[P]) -> View[P]:
-    """Return a view that also requires the password or a code of the last five minutes."""
-    checked: View[P] = reauthentication_required(_own(view))
+    """Return a view that requires the password or, with a second factor, a code again.
+
+    Both are valid for five minutes.
+    """
+    checked: View[P] = reauthentication_required(proven(_own(view)))
     return checked
 
 
@@ -97,6 +118,7 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
         "has_second_factor": second_factors.has_one(account),
         "tokens": api_tokens.of_account(account).count(),
         "master_url": settings.PROJECT.master_url,
+        "max_exported_rows": f"{own_data.MAX_ROWS:,}",
     }
     return _page(request, "home", context)
 
@@ -204,7 +226,12 @@ def keys(request: HttpRequest, account: Account) -> HttpResponseBase:
 @_read_or_send
 @_sensitive
 def tokens(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Return the page of API tokens; a new token is shown once."""
+    """Return the page of API tokens; a new token is shown once.
+
+    Staff without the second factor that the project requires is led to its set-up.
+    """
+    if second_factors.is_missing(account):
+        return redirect("mfa_activate_totp")
     form = forms.TokenForm(request.POST or None, account=account)
     text = ""
     if request.method == "POST" and form.is_valid():
@@ -229,7 +256,7 @@ def revoke_token(request: HttpRequest, account: Account, token_id: int) -> HttpR
 @require_safe
 @_sensitive
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:  # noqa: ARG001
-    """Return everything that is stored about the account, as a JSON file."""
+    """Return what is stored about the account, as a JSON file."""
     parts = own_data.export(account, now=timezone.now())
     response = StreamingHttpResponse(parts, content_type="application/json")
     response["Content-Disposition"] = f'attachment; filename="account-{account.pk}.json"'
@@ -249,7 +276,8 @@ def erase(request: HttpRequest, account: Account) -> HttpResponseBase:
         else:
             logout(request)
             return _page(request, "erased", {})
-    return _page(request, "erase", {"form": form, "account": account})
+    context = {"form": form, "account": account, "audit_kept_days": settings.AUDIT_KEPT_DAYS}
+    return _page(request, "erase", context)
 
 
 def _page(

@@ -16,6 +16,7 @@ from scheduler.health import status
 from scheduler.models import (
     AccountAppCredit,
     Batch,
+    EmailChange,
     Heartbeat,
     HostAppVersion,
     PlanClass,
@@ -240,6 +241,19 @@ def test_old_refusals_are_deleted():
     kept = a_refusal(9, NOON - timedelta(days=29))
     assert a_pass(housekeeper, limit=2).done == {"refusals dropped": 3}
     assert list(Refusal.objects.all()) == [kept]
+
+
+def test_expired_changes_of_addresses_are_deleted():
+    for number, expire_at in enumerate((LONG_AGO, LONG_AGO, NOON + timedelta(seconds=1))):
+        EmailChange.objects.create(
+            account=rows.an_account(),
+            email=f"new{number}@example.org",
+            token_hash=str(number),
+            created_at=expire_at - timedelta(days=1),
+            expire_at=expire_at,
+        )
+    assert a_pass(housekeeper, limit=1).done == {"changes of addresses dropped": 2}
+    assert EmailChange.objects.get().email == "new2@example.org"
 
 
 def test_usage_samples_are_deleted_after_the_configured_time(settings):

@@ -102,9 +102,9 @@ class TestCreating:
         [
             ({"email": "no address"}, accounts.BadEmail, -205),
             ({"email": ""}, accounts.BadEmail, -205),
-            ({"name": " "}, accounts.BadName, -188),
-            ({"name": "<b>"}, accounts.BadName, -188),
-            ({"name": "a\nb"}, accounts.BadName, -188),
+            ({"name": " "}, account_keys.BadName, -188),
+            ({"name": "<b>"}, account_keys.BadName, -188),
+            ({"name": "a\nb"}, account_keys.BadName, -188),
             ({"passwd_hash": "short"}, accounts.BadPasswordDigest, -1),
             ({"passwd_hash": "Z" * 32}, accounts.BadPasswordDigest, -1),
         ],
@@ -294,5 +294,5 @@ class TestKeys:
             account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
 
     def test_a_new_key_without_a_name_is_refused(self) -> None:
-        with pytest.raises(accounts.BadName):
+        with pytest.raises(account_keys.BadName):
             account_keys.new_key(account=ada().account, name="", now=LATER)

@@ -149,8 +149,28 @@ def test_founder_removes_other_members(ada, eve, team):
     assert (team_of(eve), team.requested_by) == (None, None)
     assert details()[-1] == {"removed": eve.pk}
     for stranger in (eve.pk, 10**9):
-        with pytest.raises(TeamRefused, match="not an active member"):
+        with pytest.raises(TeamRefused, match="is not a member of The primes"):
             teams.remove_member(team.pk, stranger, by=ada, now=NOON)
+
+
+# Inactive members
+
+
+def test_founder_leaves_a_team_whose_other_members_are_all_inactive(ada, eve, team):
+    teams.join(eve, team.pk)
+    update(eve, is_active=False)
+    teams.leave(ada)
+    assert (team_of(ada), founder_of(team)) == (None, None)
+    update(eve, is_active=True)
+    teams.request_foundership(eve, now=NOON)
+    assert founder_of(team) == eve.pk
+
+
+def test_founder_removes_an_inactive_member(ada, eve, team):
+    teams.join(eve, team.pk)
+    update(eve, is_active=False)
+    teams.remove_member(team.pk, eve.pk, by=ada, now=NOON)
+    assert team_of(eve) is None
 
 
 # Foundership

@@ -9,7 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree as ET
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
@@ -57,14 +59,26 @@ def test_withdrawn_and_old_news_are_left_out():
     news.publish("Old", "x", author=None, now=old)
     kept = news.publish("New", "x", author=None, now=now)
     gone = news.publish("Wrong", "x", author=None, now=now)
-    assert news.withdraw(gone.pk, now=now)
-    assert not news.withdraw(gone.pk, now=now)
+    assert news.withdraw([gone.pk], now=now) == 1
+    assert news.withdraw([gone.pk], now=now) == 0
     assert [item.findtext("title") for item in items()] == [kept.title]
     assert [item.findtext("title") for item in items(ndays=60)] == ["New", "Old"]
     for wrong in ("x", "-1", "0", "9" * 30, "\u0663"):
         assert len(items(ndays=wrong)) == 1
     details = AuditEntry.objects.filter(event="news_changed").values_list("details", flat=True)
     assert list(details)[-1] == {"withdrawn": True}
+
+
+def test_withdrawal_of_several_news_takes_as_many_statements_as_of_one():
+    now, counts = timezone.now(), []
+    for size in (1, 5):
+        published = [news.publish(f"N {n}", "x", author=None, now=now) for n in range(size)]
+        with CaptureQueriesContext(connection) as statements:
+            assert news.withdraw([row.pk for row in published], now=now) == size
+        counts.append(len(statements))
+    assert counts[0] == counts[1]
+    entries = AuditEntry.objects.filter(event="news_changed", details={"withdrawn": True})
+    assert len({entry.subject for entry in entries}) == 6
 
 
 @pytest.mark.parametrize(

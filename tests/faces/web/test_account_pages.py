@@ -15,7 +15,9 @@ from django.utils import timezone
 
 from scheduler.config import AccountCreation, MailConfig
 from scheduler.models import Account, AccountKey, ApiToken, EmailChange, OutboxMessage
-from scheduler.people import account_keys, accounts, invitations, roles
+from scheduler.people import account_keys, accounts, invitations, roles, teams
+from scheduler.people.personal_data import own_data
+from scheduler.people.teams import TeamProfile
 from tests.conftest import NOON
 from tests.rows import a_host, an_account
 
@@ -367,6 +369,73 @@ def test_export_holds_the_account_without_secrets(trusted, ada):
     ada.refresh_from_db()
     assert ada.password not in text
     assert account_keys.login_key(ada) not in text
+
+
+def exported(browser: Client) -> dict:
+    answer = browser.get("/account/data/")
+    return json.loads(b"".join(answer.streaming_content))
+
+
+#: Tables that refer to an account and are not exported, with the reason.
+NOT_EXPORTED = {
+    "Result": "summed in the credit",
+    "CreditEntry": "summed in the credit",
+    "Workunit": "work of the project, for one account",
+    "IdempotencyKey": "replies of the API, kept for a week",
+    "LogEntry": "also in the audit log",
+}
+
+
+def test_every_table_that_refers_to_an_account_is_exported_or_listed_here(ada):
+    fields = Account._meta.get_fields(include_hidden=True)
+    relations = [field for field in fields if field.is_relation and field.auto_created]
+    referring = {relation.related_model.__name__ for relation in relations}
+    tables = {rows.model.__name__ for _name, rows, _columns in own_data._tables(ada)}
+    assert referring - tables == set(NOT_EXPORTED)
+
+
+def test_export_holds_the_scopes_of_tokens_the_roles_and_the_team(trusted, ada):
+    accounts_token(ada, "notebook")
+    roles.give(ada, "submitter", now=NOON)
+    teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    data = exported(trusted)
+    (token,) = data["api_tokens"]
+    scopes = {name for name, value in token.items() if name.startswith("may_") and value}
+    assert (token["name"], scopes) == ("notebook", {"may_read"})
+    assert [role["group__name"] for role in data["roles"]] == ["submitter"]
+    assert [team["name"] for team in data["founded_teams"]] == ["The primes"]
+    assert data["truncated"] == []
+
+
+def test_export_lists_the_tables_of_which_only_the_newest_rows_are_exported(
+    trusted, ada, monkeypatch
+):
+    monkeypatch.setattr(own_data, "MAX_ROWS", 2)
+    monkeypatch.setattr(own_data, "_PAGE", 1)
+    hosts = [a_host(ada) for _number in range(3)]
+    for number in range(2):
+        accounts_token(ada, f"token {number}")
+    data = exported(trusted)
+    assert [host["id"] for host in data["computers"]] == [hosts[2].pk, hosts[1].pk]
+    assert [token["name"] for token in data["api_tokens"]] == ["token 1", "token 0"]
+    assert "computers" in data["truncated"]
+    assert "api_tokens" not in data["truncated"]
+
+
+def test_account_page_describes_the_consents_and_the_export_completely(browser):
+    page = text_of(browser.get("/account/"))
+    for name in ("country", "home page", "team", "credit"):
+        assert name in re.search(r"Everybody can see[^<]*", page)[0]
+    assert "Everybody can open a page of each of your computers" in page
+    assert "Everything about you" not in page
+    assert "the newest 10,000 entries of each kind" in page
+
+
+def test_erasure_page_shows_how_long_the_security_log_is_kept(trusted, settings):
+    settings.AUDIT_KEPT_DAYS = 42
+    page = text_of(trusted.get("/account/erase/"))
+    assert "for 42 days" in page
+    assert "your team gets another founder" in page
 
 
 def test_erased_account_keeps_its_row_without_personal_data(trusted, ada):

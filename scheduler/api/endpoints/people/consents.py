@@ -18,10 +18,14 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
 _SHARE = (
-    "Whether statistics sites and other people may see the account's name, credit and computers. "
+    "Whether statistics sites and other people may see the account's name, country, home page, "
+    "team, credit and computers (hardware, operating system and credit, without their names). "
     "If false, the export lists the account as deleted for 60 days."
 )
-_SHOW = "Whether other people may see that the computers belong to the account."
+_SHOW = (
+    "Whether everybody may open the pages of the account's computers. If `share_statistics` is "
+    "true, too, these pages and the statistics name the account as the owner."
+)
 
 
 class ConsentsOut(Shown):

@@ -147,7 +147,7 @@ class MyTeam(Endpoint):
 
     @operation("Leave the team", name="leave_team", answer=None, status=204, problems=(409,))
     def delete(self, request: Request) -> Response:
-        """Leaves the team; a founder cannot while the team has other members."""
+        """Leaves the team; a founder cannot while the team has other active members."""
         teams.leave(self.account)
         return Response(status=204)
 
