@@ -173,6 +173,13 @@ def test_news_cannot_add_elements_to_feeds_or_to_files_of_clients(ada):
 # Public pages
 
 
+def test_public_state_of_the_server_reads_no_table(django_assert_num_queries):
+    """Counting scans whole tables: repeated requests would occupy all connections."""
+    rows.an_app("primes")
+    with django_assert_num_queries(0):
+        assert get("server_status.php", xml="1").tag == "server_status"
+
+
 def test_page_of_a_computer_hides_its_name_and_address(ada):
     host = rows.a_host(ada, domain_name="secret-computer", last_ip_addr="203.0.113.5")
     answer = Client().get("/show_host_detail.php", {"hostid": host.pk})
