@@ -10,11 +10,14 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from scheduler.models import Account, AccountKey, AuditEntry, Host, News
-from scheduler.people import account_keys, accounts, feed_keys
+from scheduler.hosts import own_hosts
+from scheduler.models import Account, AccountKey, AuditEntry, Host, News, Team
+from scheduler.people import account_keys, accounts, feed_keys, team_reads
 from scheduler.people.account_keys import weak_key
 from tests import rows
 from tests.conftest import NOON
@@ -171,6 +174,42 @@ def test_news_cannot_add_elements_to_feeds_or_to_files_of_clients(ada):
 
 
 # Public pages
+
+
+def columns(queries: CaptureQueriesContext, table: str) -> str:
+    """Return the columns that the last query of a table reads."""
+    statements = [query["sql"] for query in queries if f'FROM "{table}"' in query["sql"]]
+    return str(statements[-1]).partition(" FROM ")[0]
+
+
+def test_list_of_members_reads_no_preferences_and_is_limited(ada, monkeypatch):
+    """Preferences have up to 64 KB for each account, and teams have thousands of members."""
+    team = Team.objects.create(name="t", created_at=NOON)
+    for number in range(3):
+        rows.an_account(f"member {number}", team=team)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(get("team_email_list.php", teamid=str(team.pk), xml="1")) == 3
+    read = columns(queries, "account")
+    assert '"account"."name"' in read
+    for column in ("global_prefs", "project_prefs", "password"):
+        assert column not in read
+    assert team_reads.MAX_MEMBERS <= 10_000
+    monkeypatch.setattr(team_reads, "MAX_MEMBERS", 2)
+    assert len(get("team_email_list.php", teamid=str(team.pk), xml="1")) == 2
+
+
+def test_list_of_computers_reads_only_what_it_shows_and_is_limited(ada, key, monkeypatch):
+    for _ in range(3):
+        rows.a_host(ada)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(with_key("show_user.php", key).findall("host")) == 3
+    read = columns(queries, "host")
+    assert '"host"."domain_name"' in read
+    for column in ("last_ip_addr", "p_features", "capabilities", "last_decisions"):
+        assert column not in read
+    assert own_hosts.MAX_HOSTS <= 10_000
+    monkeypatch.setattr(own_hosts, "MAX_HOSTS", 2)
+    assert len(with_key("show_user.php", key).findall("host")) == 2
 
 
 def test_public_state_of_the_server_reads_no_table(django_assert_num_queries):

@@ -360,6 +360,15 @@ def test_members_who_share_statistics_are_listed_without_e_mail_addresses(team, 
     assert [tags(each) for each in found] == [["id", "cpid", "total_credit"]]
 
 
+@pytest.mark.parametrize("count", [1, 30])
+def test_number_of_statements_does_not_depend_on_the_number_of_members(team, count):
+    for number in range(count):
+        rows.an_account(f"member {number}", team=team)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(get("team_email_list.php", teamid=team.pk, xml=1)) == count + 1
+    assert len(queries) == 2
+
+
 def test_founder_sees_all_active_members(team, ada, key):
     hidden = rows.an_account("hidden", team=team, share_statistics=False)
     found = get("team_email_list.php", teamid=team.pk, xml=1, account_key=key)
