@@ -20,11 +20,11 @@ def document(root: str, inside: str) -> bytes:
     ['<user>', '<name>Zo&#235;</name></user>']
     """
     text = f"{PROLOG}<{root}>\n{inside}</{root}>\n"
-    return _INVALID.sub("?", text).encode("ascii", "xmlcharrefreplace")
+    return _encode(_INVALID.sub("?", text))
 
 
 def well_formed(text: str) -> str:
-    """Return `text` if it can be the content of an element, else an empty string.
+    """Return `text` if it can be the content of an element of a document, else an empty string.
 
     Clients send preferences in a dialect that is read by string search; other programs read the
     documents with XML parsers, which refuse the whole document for one fault.
@@ -34,8 +34,13 @@ def well_formed(text: str) -> str:
     while f"</{root}" in clean:  # otherwise "</r><r>" would be accepted
         root += "_"
     try:
-        # The text is inside an element, where a parser refuses declarations of entities.
-        ET.fromstring(f"<{root}>{clean}</{root}>")  # noqa: S314
+        # What is sent is parsed: a character reference in the name of an element is an error.  The
+        # text is inside an element, where a parser refuses declarations of entities.
+        ET.fromstring(_encode(f"<{root}>{clean}</{root}>"))  # noqa: S314
     except ET.ParseError:
         return ""
     return clean
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("ascii", "xmlcharrefreplace")

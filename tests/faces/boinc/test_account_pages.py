@@ -122,6 +122,14 @@ def test_member_who_is_not_the_founder_has_no_teamfounder_element(ada, key):
     assert tags(get("am_get_info.php", account_key=key)) == INFO
 
 
+def test_preferences_are_checked_in_the_form_in_which_they_are_sent(ada, key):
+    """Character references are valid in text, but not in names of elements."""
+    rows.update(ada, global_prefs="<zoë>1</zoë>", project_prefs="<name>Zoë</name>")
+    info = get("am_get_info.php", account_key=key)
+    assert info.findall("global_prefs/*") == []
+    assert info.findtext("project_prefs/project_preferences/name") == "Zoë"
+
+
 @pytest.mark.parametrize(
     "prefs",
     [
