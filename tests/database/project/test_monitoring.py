@@ -32,8 +32,9 @@ class Fixed:
 
 
 @pytest.fixture(autouse=True)
-def no_threads(monkeypatch):
+def no_threads(monkeypatch, settings):
     """The database is up, and there are no figures; a test may replace both."""
+    settings.METRICS_WITHOUT_TOKEN = True
     monkeypatch.setattr(checks, "_checks", Fixed(()))
     monkeypatch.setattr(endpoints, "_figures", Fixed(None))
 
