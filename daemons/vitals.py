@@ -107,8 +107,9 @@ class Vitals:
         """Touch the alive file and start the thread that keeps it young, after the first pass."""
         if self._thread is None:
             self._touch()
-            self._thread = threading.Thread(target=self._touch_periodically, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._touch_periodically, daemon=True)
+            thread.start()
+            self._thread = thread
         elif not self._is_well:
             self._touch()
 
