@@ -40,7 +40,7 @@ def server_status(request: HttpRequest) -> HttpResponse:
 @require_safe
 def apps(request: HttpRequest) -> HttpResponse:
     """Return the apps and their versions as XML; without a format, lead to the status page."""
-    if request.GET.get("xml"):
+    if is_set(request.GET, "xml"):
         return _apps(request)
     return HttpResponseRedirect(reverse("status"))
 

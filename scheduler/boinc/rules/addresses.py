@@ -3,7 +3,7 @@
 BOINC's `submit_api.py` sends paths with repeated slashes: it appends `/job_file.php` to the
 project's URL, which ends in a slash.
 
-A client identifies a project by the URL by which it was attached, and tells nobody this URL.  But
+A client identifies a project by the URL by which it was attached, and does not send this URL.  But
 it sends its requests to the scheduler that the page at this URL named, so the address of a request
 shows whether the client was attached by a former URL.  BOINC's client from version 8 on renames
 the project if a reply has another master URL, and loses all tasks (PROTOCOL trap 24).  Therefore
@@ -22,8 +22,10 @@ from typing import Final
 from scheduler.boinc.wire.messages import Message, SchedulerReply, SchedulerRequest
 
 _SLASHES: Final = re.compile(r"/{2,}")
+#: The beginnings of the paths of clients' frequent requests.
+SCHEDULER, UPLOADS, DOWNLOADS = "/cgi/scheduler", "/upload/", "/download/"
 #: Paths that begin with these contain the names of files, and are not changed.
-_NAMES: Final = ("/download/", "/upload/")
+_NAMES: Final = (DOWNLOADS, UPLOADS)
 
 
 def collapse_slashes(path: str) -> str:

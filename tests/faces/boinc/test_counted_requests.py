@@ -215,6 +215,15 @@ def test_http_requests_are_counted_by_part_and_class_of_the_status(path, status,
     assert changes() == expected
 
 
+def test_download_that_asks_for_the_headers_only_counts_no_bytes(changes):
+    def app(_environ, start_response):
+        start_response("200 OK", [("Content-Length", "7")])
+        return []
+
+    counted(app, {"PATH_INFO": "/download/1/x", "REQUEST_METHOD": "HEAD"}, lambda *_: None)
+    assert changes() == {"http_requests download 2xx": 1}
+
+
 def test_an_exception_counts_as_a_server_error(changes):
     def app(_environ, _start_response):
         raise ValueError("odd")

@@ -185,7 +185,7 @@ def test_figures_in_another_format_are_not_shown():
 
 
 def test_pages_without_a_format_lead_to_the_status_page():
-    for page in ("server_status.php", "server_status.php?xml=0", "apps.php"):
+    for page in ("server_status.php", "server_status.php?xml=0", "apps.php", "apps.php?xml=0"):
         answer = Client().get(f"/{page}")
         assert (answer.status_code, answer["Location"]) == (302, "/")
 
