@@ -49,7 +49,7 @@ def healthz(_environ: WSGIEnvironment) -> tuple[str, str, bytes]:
 def readyz(_environ: WSGIEnvironment) -> tuple[str, str, bytes]:
     """Return 200 if this process can serve clients, else 503 with the failed checks as JSON.
 
-    Maintenance is no failure: clients must still get the reply that tells them when to return.
+    Maintenance is no failure: clients must still get the reply with the time of their next RPC.
     """
     failed = checks.failures()
     body = {"ready": not failed, "failing": [asdict(failure) for failure in failed]}
