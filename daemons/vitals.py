@@ -105,7 +105,7 @@ class Vitals:
             self._counts = PassCounts()
 
     def _show_life(self) -> None:
-        """Touch the alive file; start the thread that touches it from then on, if there is none."""
+        """Touch the alive file; the first time, start the thread that repeats this."""
         if self._thread is None:
             self._touch()
             thread = threading.Thread(target=self._touch_periodically, daemon=True)

@@ -79,7 +79,7 @@ class ServerLoad:
 
 
 def current(*, now: datetime) -> ServerLoad | None:
-    """Return the stored figures, or None if there are none that are at most `MAX_AGE` old.
+    """Return the stored figures; None if they are missing or older than `MAX_AGE`.
 
     Reads one file and no table.
     """

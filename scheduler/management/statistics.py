@@ -18,10 +18,8 @@ from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
-from xml.sax.saxutils import escape
 
 from scheduler.boinc import statistics_export
-from scheduler.boinc.wire.documents import INVALID
 from scheduler.health.invariants import one_snapshot
 from scheduler.models import StatisticsDeletion
 from scheduler.storage.syncing import sync, sync_folder
@@ -260,4 +258,4 @@ def _line(child: Element) -> str:
     tag, value = child
     if isinstance(value, float):
         return f" <{tag}>{value:.6f}</{tag}>\n"
-    return f" <{tag}>{escape(INVALID.sub('', str(value)))}</{tag}>\n"
+    return f" <{tag}>{statistics_export.element_text(value)}</{tag}>\n"

@@ -1,4 +1,4 @@
-"""Metrics are shown with a token, or to programs on this machine if a setting permits."""
+"""Metrics need a token, except for local programs if a setting permits that."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_weak_key_neither_shows_preferences_and_computers_nor_sets_a_venue(ada):
     assert with_key("am_set_host_info.php", weak, host).findtext("error_num") == "-136"
     host.refresh_from_db()
     assert host.venue == ""
-    # BOINC's page knows strong keys only, so it does not show a private account to a weak key.
+    # BOINC's page looks up strong keys only, so a weak key shows no account.
     for shares in (False, True):
         rows.update(ada, share_statistics=shares)
         shown = with_key("show_user.php", weak)

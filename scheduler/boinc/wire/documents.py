@@ -34,8 +34,8 @@ def well_formed(text: str) -> str:
     while f"</{root}" in clean:  # otherwise "</r><r>" would be accepted
         root += "_"
     try:
-        # What is sent is parsed: a character reference in the name of an element is an error.  The
-        # text is inside an element, where a parser refuses declarations of entities.
+        # The encoded text is parsed: a character reference in the name of an element is an error.
+        # The text is inside an element, where a parser refuses declarations of entities.
         ET.fromstring(_encode(f"<{root}>{clean}</{root}>"))  # noqa: S314
     except ET.ParseError:
         return ""
