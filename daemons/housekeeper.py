@@ -23,7 +23,7 @@ from scheduler.credit.rules.adaptive_credit import VersionAverage, version_scale
 from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
 from scheduler.dispatch.rules.size_classes import boundaries
 from scheduler.files import antiques, unused_files
-from scheduler.health import alert_reports, samples
+from scheduler.health import alert_reports, samples, server_load
 from scheduler.management import statistics
 from scheduler.messages import outbox, smtp
 from scheduler.messages.rules.trickle_texts import BUILT_IN_VARIETIES
@@ -262,6 +262,12 @@ def keep_sample(now: datetime, _limit: int) -> int:
     return 0
 
 
+def store_server_load(now: datetime, _limit: int) -> int:
+    """Store the figures of `server_status.php?xml=1`; return 0."""
+    server_load.store(now=now)
+    return 0
+
+
 def export_statistics(now: datetime, _limit: int) -> int:
     """Write the files for statistics sites to the folder of `/stats/`; return 0."""
     statistics.export(storage.statistics_folder(), now=now)
@@ -286,6 +292,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("queue balance", SOON, "queue limits balanced", _at_once(balance.apply)),
     Chore("queue slots", MINUTE, "queues balanced", _at_once(slots.balance_all)),
     Chore("sample of figures", MINUTE, "samples kept", keep_sample),
+    Chore("server load", MINUTE, "server loads stored", store_server_load),
     Chore("old samples", HOUR, "samples dropped", samples.drop_old),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),

@@ -1,8 +1,9 @@
-"""Shows that a daemon is alive, and counts its passes.
+"""Sends the heartbeat of a daemon, and counts its passes.
 
 A thread touches the daemon's alive file while the daemon works or waits for work, so the age of the
 file does not depend on the length of a pass.  The thread does not touch the file if the last pass
-failed, or if the current pass has taken so long that it probably hangs.  It ends with the process.
+failed, or if the current pass has taken so long that it probably hangs.  It ends when the `with`
+statement of `Vitals` does, or with the process.
 """
 
 from __future__ import annotations
@@ -104,11 +105,12 @@ class Vitals:
             self._counts = PassCounts()
 
     def _show_life(self) -> None:
-        """Touch the alive file and start the thread that keeps it young, after the first pass."""
+        """Touch the alive file; the first time, start the thread that repeats this."""
         if self._thread is None:
             self._touch()
-            self._thread = threading.Thread(target=self._touch_periodically, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._touch_periodically, daemon=True)
+            thread.start()
+            self._thread = thread
         elif not self._is_well:
             self._touch()
 

@@ -320,8 +320,10 @@ MEANINGS = {
     "SECRET_KEY": "Signs sessions of the admin.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",
     "TRUSTED_PROXIES": "Proxies whose `X-Forwarded-For` contains the client's address.",
-    "METRICS_TOKEN": "The token with which other machines may read `/metrics` ([monitoring.md]"
-    "(../monitoring.md)); if empty, only programs on this machine may.",
+    "METRICS_TOKEN": "The token with which programs may read `/metrics` ([monitoring.md]"
+    "(../monitoring.md)); if empty, no token is accepted.",
+    "METRICS_WITHOUT_TOKEN": "Whether programs on this machine may read `/metrics` without a "
+    "token. Never behind a proxy on this machine that sets no forwarding headers.",
     "DATABASE_URL": "The PostgreSQL (15 or later) to use, in the format of psql; without one, the "
     "embedded server is used, and started if needed.",
     "DATABASE_POOL": "Connections that one process of the web server shares among its threads; 0, "

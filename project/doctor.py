@@ -121,6 +121,11 @@ def check_database() -> tuple[Finding, ...]:
         facts = database_state.read(timezone.now)
     except Error as error:
         hint = "start PostgreSQL, and check DATABASE_URL; its log has the reason."
+        if database_state.is_out_of_connections(error):
+            hint = (
+                "PostgreSQL runs, and all its connections are in use: lower DATABASE_POOL or the "
+                "number of processes, or raise max_connections or the limit of the role."
+            )
         return (checkups.unanswered("database", database_state.one_line(error), hint),)
     return checkups.database(facts, public=_is_public(), now=timezone.now())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from project.monitoring.counting import counted
 from project.monitoring.endpoints import ANSWERS, monitoring_app
 from scheduler.boinc.downloads import download_app
-from scheduler.boinc.rules.addresses import collapse_slashes
+from scheduler.boinc.rules import addresses
 from scheduler.boinc.scheduler_rpc import scheduler_app
 from scheduler.boinc.uploads import upload_app
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 #: These requests need no session, no user and no middleware, and they are frequent.
 FAST_PATHS: tuple[tuple[str, Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]], ...] = (
-    ("/cgi/scheduler", scheduler_app),
-    ("/upload/", upload_app),
-    ("/download/", download_app),
+    (addresses.SCHEDULER, scheduler_app),
+    (addresses.UPLOADS, upload_app),
+    (addresses.DOWNLOADS, download_app),
 )
 
 
@@ -31,7 +31,7 @@ def route(
     Repeated slashes in PATH_INFO are collapsed.  A redirect is not used for that, because clients
     would follow it with a GET (PROTOCOL trap 3).
     """
-    path = environ["PATH_INFO"] = collapse_slashes(environ.get("PATH_INFO", ""))
+    path = environ["PATH_INFO"] = addresses.collapse_slashes(environ.get("PATH_INFO", ""))
     if path in ANSWERS:  # not counted, because probes would hide how many requests there are
         return monitoring_app(environ, start_response)
     for prefix, answer in FAST_PATHS:

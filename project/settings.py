@@ -136,6 +136,7 @@ ALLOWED_HOSTS = env.words(
 )
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES")
 METRICS_TOKEN = env.secret("METRICS_TOKEN", min_length=20)
+METRICS_WITHOUT_TOKEN = env.boolean("METRICS_WITHOUT_TOKEN", default=False)
 #: The maximum number of slow senders, and of slow readers, in one web process; above it the slowest
 #: connections are cut. A slow client occupies one of the 64 threads that `serve` or a unit starts.
 MAX_SLOW_CLIENTS = env.integer("MAX_SLOW_CLIENTS", 28, at_least=1)

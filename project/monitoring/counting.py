@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from scheduler import metrics
+from scheduler.boinc.rules import addresses
 from scheduler.metrics import RequestKind
 
 if TYPE_CHECKING:
@@ -14,9 +15,9 @@ if TYPE_CHECKING:
 
 #: The part of the server by the beginning of the path; other paths are those of web pages.
 KINDS = (
-    ("/cgi/scheduler", RequestKind.SCHEDULER),
-    ("/upload/", RequestKind.UPLOAD),
-    ("/download/", RequestKind.DOWNLOAD),
+    (addresses.SCHEDULER, RequestKind.SCHEDULER),
+    (addresses.UPLOADS, RequestKind.UPLOAD),
+    (addresses.DOWNLOADS, RequestKind.DOWNLOAD),
     ("/api/", RequestKind.API),
     ("/admin", RequestKind.ADMIN),
 )
@@ -45,7 +46,7 @@ def counted(
     timed = metrics.REQUEST_SECONDS.get(kind)
     began = perf_counter() if timed else 0.0
     try:
-        reply = app(environ, _counting(start_response, kind))
+        reply = app(environ, _counting(start_response, kind, environ.get("REQUEST_METHOD", "")))
     except Exception:
         metrics.REQUESTS[kind, "5xx"].inc()
         raise
@@ -54,12 +55,12 @@ def counted(
     return reply
 
 
-def _counting(start_response: StartResponse, kind: RequestKind) -> Callable[..., Any]:
+def _counting(start_response: StartResponse, kind: RequestKind, method: str) -> Callable[..., Any]:
     def start(status: str, headers: list[tuple[str, str]], *rest: Any) -> Any:  # noqa: ANN401 - WSGI's
         counter = metrics.REQUESTS.get((kind, f"{status[0]}xx"))
         if counter is not None:
             counter.inc()
-        if kind is RequestKind.DOWNLOAD and status[0] == "2":
+        if kind is RequestKind.DOWNLOAD and status[0] == "2" and method != "HEAD":
             length = next((value for name, value in headers if name == "Content-Length"), "0")
             metrics.DOWNLOAD_BYTES.inc(int(length))
         return start_response(status, headers, *rest)

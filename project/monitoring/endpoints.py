@@ -35,8 +35,9 @@ KEEP_SECONDS, TIMEOUT_SECONDS, MAX_AGE_SECONDS = 5.0, 5.0, 60.0
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 _FORBIDDEN: Final = (
-    "Metrics are shown to programs on this machine that connect directly, and with a token.\n"
-    "Hint: scrape 127.0.0.1, or set METRICS_TOKEN and send it as `Authorization: Bearer TOKEN`.\n"
+    "Metrics are shown with a token, and without one to programs on this machine if the setting "
+    "METRICS_WITHOUT_TOKEN is true.\n"
+    "Hint: set METRICS_TOKEN and send it as `Authorization: Bearer TOKEN`.\n"
 )
 
 
@@ -48,7 +49,7 @@ def healthz(_environ: WSGIEnvironment) -> tuple[str, str, bytes]:
 def readyz(_environ: WSGIEnvironment) -> tuple[str, str, bytes]:
     """Return 200 if this process can serve clients, else 503 with the failed checks as JSON.
 
-    Maintenance is no failure: clients must still get the reply that tells them when to return.
+    Maintenance is no failure: clients must still get the reply with the time of their next RPC.
     """
     failed = checks.failures()
     body = {"ready": not failed, "failing": [asdict(failure) for failure in failed]}
@@ -64,13 +65,17 @@ def show_metrics(environ: WSGIEnvironment) -> tuple[str, str, bytes]:
 
 
 def may_scrape(environ: WSGIEnvironment) -> bool:
-    """Return whether the request has the token, or comes directly from this machine."""
+    """Return whether the request has the token, or comes directly from this machine.
+
+    The latter needs `METRICS_WITHOUT_TOKEN`, because the requests of a proxy on this machine that
+    sets no headers cannot be told from those of a local program.
+    """
     token = settings.METRICS_TOKEN
     kind, _, sent_token = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
     if token and kind.lower() == "bearer":
         # WSGI's headers are latin-1; compare_digest accepts no other characters in texts.
         return hmac.compare_digest(sent_token.strip().encode("latin-1"), token.encode())
-    return proxies.is_from_this_machine(environ)
+    return settings.METRICS_WITHOUT_TOKEN and proxies.is_from_this_machine(environ)
 
 
 def exposition(*, now: datetime) -> bytes:

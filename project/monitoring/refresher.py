@@ -40,25 +40,38 @@ class Refresher(Generic[ValueT]):
     def get(self) -> ValueT | None:
         """Return the value, or None if no value of a sufficient age can be read in time.
 
-        `read` must not raise exceptions: its caller could not get them.
+        `read` must not raise exceptions: its caller could not get them.  If no thread can be
+        started, the next caller tries again.
         """
         with self._lock:
             if self._age() <= self._keep_seconds:
                 return self._value
-            if self._reading is None:
-                self._reading = threading.Event()
-                self._began_at = monotonic()
-                thread = threading.Thread(target=self._refresh, args=(self._reading,), daemon=True)
-                thread.start()
-            elif self._age() <= self._max_age_seconds:
-                return self._value
-            reading = self._reading
+            previous = self._value if self._age() <= self._max_age_seconds else None
+            if self._reading is not None and previous is not None:
+                return previous
+            reading = self._reading or self._start_read()
+            if reading is None:
+                return previous
             seconds_left = self._began_at + self._timeout_seconds - monotonic()
         reading.wait(max(0.0, seconds_left))
         # A value that was read during the wait is at most this old.
         limit = max(self._keep_seconds + self._timeout_seconds, self._max_age_seconds)
         with self._lock:
             return self._value if self._age() <= limit else None
+
+    def _start_read(self) -> threading.Event | None:
+        """Start a read in a thread, and return its event; None if no thread can be started.
+
+        The caller holds the lock, which the new thread needs to store its value.
+        """
+        reading = threading.Event()
+        self._began_at = monotonic()
+        try:
+            threading.Thread(target=self._refresh, args=(reading,), daemon=True).start()
+        except RuntimeError:
+            return None
+        self._reading = reading
+        return reading
 
     def _age(self) -> float:
         return monotonic() - self._read_at

@@ -10,14 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
+from xml.sax.saxutils import escape
 
 from django.db.models import F, Q, QuerySet, Sum
 
+from scheduler.boinc.wire.documents import INVALID
 from scheduler.models import Account, App, Host, StatisticsDeletion, Team
 
 CHUNK = 2000
 
 Row = Mapping[str, Any]
+
+
+def element_text(value: object) -> str:
+    """Return a value as the content of an element, without characters that XML forbids."""
+    return escape(INVALID.sub("", str(value)))
 
 
 def accounts() -> Iterator[Row]:

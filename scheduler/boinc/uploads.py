@@ -40,6 +40,8 @@ _TOO_MANY_QUERIES: Final = UploadReply.later("Too many size queries from your ad
 _OUT_OF_SPACE: Final = UploadReply.later("Server is out of disk space")
 _NO_SPACE_LEFT: Final = UploadReply.later("No space left on server")
 _SERVER_ERROR: Final = UploadReply.later("Server error")
+_WRITE_FAILED: Final = UploadReply.later("Can't write file")
+_KEY_UNKNOWN: Final = UploadReply.later("Upload key is unknown at present")
 #: The outcomes of replies without data of their own; `_outcome` derives the others.
 _OUTCOMES: Final = {
     _DONE: UploadOutcome.RECEIVED,
@@ -48,6 +50,8 @@ _OUTCOMES: Final = {
     _OUT_OF_SPACE: UploadOutcome.DISK_FULL,
     _NO_SPACE_LEFT: UploadOutcome.DISK_FULL,
     _SERVER_ERROR: UploadOutcome.ERROR,
+    _WRITE_FAILED: UploadOutcome.ERROR,
+    _KEY_UNKNOWN: UploadOutcome.ERROR,
 }
 #: The minimum time between two log events of a process about a full disk.
 _DISK_FULL_LOG_SECONDS: Final = 60.0
@@ -172,7 +176,7 @@ def _check(request: UploadRequest) -> UploadReply | None:
     if grant is signing.Grant.UNKNOWN_KEY:
         # An operator can restore the key, so the client must retry.
         logger.error("upload_grant_key_unknown", extra={"upload": request.name})
-        return UploadReply.later("Upload key is unknown at present")
+        return _KEY_UNKNOWN
     if grant is signing.Grant.REVOKED:
         # The refusal is temporary, because an operator may make the key valid again.
         logger.warning("upload_grant_revoked", extra={"upload": request.name})
@@ -210,7 +214,7 @@ def _receive(request: UploadRequest, first: bytes, body: _Body) -> UploadReply:
             _log_disk_full(request.name)
             return _NO_SPACE_LEFT
         logger.exception("upload_write_failed", extra={"upload": request.name})
-        return UploadReply.later("Can't write file")
+        return _WRITE_FAILED
     return _DONE
 
 

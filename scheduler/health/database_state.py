@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from time import monotonic
@@ -17,6 +18,11 @@ from scheduler.sql import database_roles
 #: The time limit of each statement.
 STATEMENT_TIMEOUT: Final = "5s"
 _OWNS = "owns the tables"
+#: PostgreSQL's messages for a connection above one of its limits.  psycopg has no code of an error
+#: that occurs while it connects.
+_NO_CONNECTION: Final = re.compile(
+    r"too many clients already|remaining connection slots are reserved|too many connections for"
+)
 
 
 def read(clock: Callable[[], datetime]) -> DatabaseFacts:
@@ -63,6 +69,14 @@ def _unapplied() -> tuple[str, ...]:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return tuple(f"{migration.app_label}.{migration.name}" for migration, _ in plan)
+
+
+def is_out_of_connections(error: Exception) -> bool:
+    """Return whether PostgreSQL runs, and refused a connection because it has too many.
+
+    The message is recognized in English only.
+    """
+    return _NO_CONNECTION.search(str(error)) is not None
 
 
 def one_line(error: Error) -> str:

@@ -1,4 +1,4 @@
--- Read the version, clock, oldest transaction, web heartbeat and outbox of the database in one row.
+-- Read the role, version, clock, autovacuum and longest transaction of the database in one row.
 -- A role without pg_read_all_stats sees the start of its own transactions only.
 SELECT
     clock_timestamp() AS database_at,

@@ -147,6 +147,8 @@ _DOES = {
     "purger": "archives finished workunits",
     "housekeeper": "does daily chores",
 }
+#: The names of the daemons in this order.
+DAEMONS = tuple(_DOES)
 
 
 def _stations(counted: Counts, *, exact: bool, now: datetime) -> tuple[Station, ...]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from datetime import datetime
 from io import TextIOWrapper
 from pathlib import Path
 from typing import IO, Any
-from xml.sax.saxutils import escape
 
 from scheduler.boinc import statistics_export
 from scheduler.health.invariants import one_snapshot
@@ -27,8 +25,6 @@ from scheduler.models import StatisticsDeletion
 from scheduler.storage.syncing import sync, sync_folder
 
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
-#: Characters that XML 1.0 may not contain, even escaped.
-_INVALID_IN_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 #: The files of badges and their root elements.
 BADGE_FILES = {"badge_user.gz": "badge_users", "badge_team.gz": "badge_teams"}
@@ -262,4 +258,4 @@ def _line(child: Element) -> str:
     tag, value = child
     if isinstance(value, float):
         return f" <{tag}>{value:.6f}</{tag}>\n"
-    return f" <{tag}>{escape(_INVALID_IN_XML.sub('', str(value)))}</{tag}>\n"
+    return f" <{tag}>{statistics_export.element_text(value)}</{tag}>\n"

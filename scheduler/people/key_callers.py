@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime
-from typing import Final
 
 from scheduler.models import AccountKey
 from scheduler.people import audit, throttle
 from scheduler.people.account_keys import AccountRefused, KeyOwner, find_account_by_key
-
-STRONG: Final = frozenset({AccountKey.Kind.STRONG})
-STRONG_OR_WEAK: Final = frozenset({AccountKey.Kind.STRONG, AccountKey.Kind.WEAK})
 
 
 class UnknownCaller(AccountRefused):
@@ -23,10 +18,8 @@ class UnknownCaller(AccountRefused):
     error_num = -136
 
 
-def identify(
-    key: str, *, kinds: Collection[AccountKey.Kind] = STRONG, door: str, address: str, now: datetime
-) -> KeyOwner:
-    """Return the account that has this key, if the key is of one of `kinds`.
+def identify(key: str, *, door: str, address: str, now: datetime) -> KeyOwner:
+    """Return the account that has this strong key.
 
     Sets the account as the actor of later audit entries.  Raises `UnknownCaller` for another key;
     this is charged to the caller's network, and raises `TooManyAttempts` if its bucket is full.
@@ -34,7 +27,7 @@ def identify(
     `door` is the name of the page in the audit log.
     """
     owner = find_account_by_key(key)
-    if owner is not None and owner.kind in kinds:
+    if owner is not None and owner.kind is AccountKey.Kind.STRONG:
         audit.identify(owner.account)
         return owner
     throttle.charge_query(door=door, email="", address=address, now=now)

@@ -11,7 +11,19 @@ from scheduler.models import Account, Team
 
 #: Maximum number of teams and members in one reply.
 MAX_TEAMS: Final = 100
-MAX_MEMBERS: Final = 100_000
+MAX_MEMBERS: Final = 10_000
+#: The columns of members that lists show.  Preferences are not read: they have up to 64 KB each.
+_MEMBER_COLUMNS: Final = (
+    "email",
+    "name",
+    "country",
+    "url",
+    "created_at",
+    "cross_project_id",
+    "total_credit",
+    "expavg_credit",
+    "expavg_at",
+)
 
 
 def find(team_id: int) -> Team | None:
@@ -35,14 +47,14 @@ def members(team_id: int, *, all_active: bool, with_credit: bool) -> list[Accoun
     """Return the active members of a team, at most `MAX_MEMBERS`, in ascending id.
 
     Without `all_active`, members who do not share their statistics are left out.  `with_credit`
-    leaves out members without credit.
+    leaves out members without credit.  Only the columns that lists show are read.
     """
     accounts = Account.objects.filter(team_id=team_id, is_active=True)
     if not all_active:
         accounts = accounts.filter(share_statistics=True)
     if with_credit:
         accounts = accounts.filter(total_credit__gt=0)
-    return list(accounts.order_by("pk")[:MAX_MEMBERS])
+    return list(accounts.only(*_MEMBER_COLUMNS).order_by("pk")[:MAX_MEMBERS])
 
 
 def shown_founder_id(team: Team) -> int:

@@ -44,6 +44,7 @@ MOVED: Final = {
     "get_passwd.php": "account_reset_password",
     "home.php": "account_home",
     "create_account_form.php": "account_signup",
+    "weak_auth.php": "account_keys",
 }
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}

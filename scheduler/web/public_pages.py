@@ -9,11 +9,11 @@ from django.shortcuts import render
 from django.urls import path
 from django.views.decorators.http import require_safe
 
+from scheduler.boinc.pages.web_rpc import number
 from scheduler.hosts import own_hosts
 from scheduler.people.personal_data import profiles
 from scheduler.people.personal_data.profiles import Order
 
-_MAX_ID_DIGITS: Final = 18
 _IN_TEAM: Final = {"yes": True, "no": False}
 
 
@@ -24,9 +24,7 @@ def show_host_detail(request: HttpRequest) -> HttpResponse:
     The page has no name or address of the computer.  It names the owner only if they share their
     statistics.
     """
-    text = request.GET.get("hostid", "")
-    is_id = text.isascii() and text.isdecimal() and len(text) <= _MAX_ID_DIGITS
-    host = own_hosts.find_shown(int(text)) if is_id else None
+    host = own_hosts.find_shown(number(request.GET, "hostid"))
     owner = host.account if host is not None and host.account.share_statistics else None
     context = {"host": host, "owner": owner}
     return render(request, "scheduler/host.html", context, status=200 if host else 404)

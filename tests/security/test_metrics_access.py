@@ -1,4 +1,4 @@
-"""Metrics are shown to programs on this machine, and with a token."""
+"""Metrics need a token, except for local programs if a setting permits that."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 LOOPBACK_PROXY = networks(["127.0.0.1"])
 
 
+@pytest.fixture
+def local(settings):
+    """Programs on this machine need no token."""
+    settings.METRICS_WITHOUT_TOKEN = True
+
+
 def received(peer, *, trusted=(), **headers):
     """Return the environment of a request after `project.wsgi` has processed its headers."""
     environ = {"REMOTE_ADDR": peer, "HTTP_HOST": "127.0.0.1:8000"}
@@ -29,15 +35,35 @@ def received(peer, *, trusted=(), **headers):
 
 @pytest.mark.parametrize("peer", ["127.0.0.1", "127.8.8.8", "::1"])
 @pytest.mark.parametrize("host", ["127.0.0.1:8000", "localhost:8000", "localhost", "[::1]:8000"])
-def test_a_direct_connection_of_this_machine_may_scrape(peer, host):
+def test_a_direct_connection_of_this_machine_may_scrape_if_the_setting_permits(peer, host, local):
     assert may_scrape(received(peer, host=host))
 
 
+def test_a_bare_proxy_on_this_machine_does_not_show_metrics_to_its_clients():
+    """A proxy that sets no header, not even `Host`, looks like a program on this machine."""
+    environ = received("127.0.0.1", host="127.0.0.1:8000")
+    assert not may_scrape(environ)
+
+
+def test_the_setting_is_off_unless_the_operator_sets_it(monkeypatch):
+    code = "from project import settings; print(settings.METRICS_WITHOUT_TOKEN)"
+    monkeypatch.delenv("METRICS_WITHOUT_TOKEN", raising=False)
+    for value, expected in ((None, "False"), ("true", "True")):
+        if value:
+            monkeypatch.setenv("METRICS_WITHOUT_TOKEN", value)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == expected
+
+
+@pytest.mark.usefixtures("local")
 @pytest.mark.parametrize("peer", ["192.0.2.1", "10.0.0.7", "::ffff:192.0.2.1", "2001:db8::1", ""])
 def test_another_machine_may_not_scrape(peer):
     assert not may_scrape(received(peer))
 
 
+@pytest.mark.usefixtures("local")
 @pytest.mark.parametrize("trusted", [(), LOOPBACK_PROXY])
 @pytest.mark.parametrize(
     "headers",
@@ -60,6 +86,7 @@ def test_a_proxy_on_this_machine_does_not_make_its_clients_local(headers, truste
     assert not may_scrape(received("127.0.0.1", trusted=trusted, **headers))
 
 
+@pytest.mark.usefixtures("local")
 def test_a_header_cannot_set_the_peer():
     assert not may_scrape(received("192.0.2.1", manyhands_direct_peer="127.0.0.1"))
     assert not may_scrape({"REMOTE_ADDR": "127.0.0.1", "HTTP_HOST": "127.0.0.1"})
@@ -88,6 +115,7 @@ def test_without_a_token_in_the_settings_no_token_is_accepted(settings):
         assert not may_scrape(received("192.0.2.1", authorization=given))
 
 
+@pytest.mark.usefixtures("local")
 def test_a_wrong_token_is_refused_on_this_machine_too(settings):
     settings.METRICS_TOKEN = TOKEN
     assert not may_scrape(received("127.0.0.1", authorization="Bearer wrong"))
@@ -96,11 +124,20 @@ def test_a_wrong_token_is_refused_on_this_machine_too(settings):
 def test_tokens_are_compared_in_constant_time(settings, monkeypatch):
     settings.METRICS_TOKEN = TOKEN
     compared = []
-    monkeypatch.setattr(
-        endpoints.hmac, "compare_digest", lambda *texts: compared.append(texts) or False
-    )
-    assert not may_scrape(received("192.0.2.1", authorization="Bearer guess"))
-    assert compared == [(b"guess", TOKEN.encode())]
+
+    def compare(*texts):
+        compared.append(texts)
+        return compare_digest(*texts)
+
+    compare_digest = endpoints.hmac.compare_digest
+    monkeypatch.setattr(endpoints.hmac, "compare_digest", compare)
+    for sent in ("guess", TOKEN[:-1], TOKEN):
+        environ = received("192.0.2.1", authorization=f"Bearer {sent}")
+        assert may_scrape(environ) is (sent == TOKEN)
+    # Each decision is that of the function which takes the same time for all texts of one length.
+    assert compared == [
+        (sent, TOKEN.encode()) for sent in (b"guess", TOKEN[:-1].encode(), TOKEN.encode())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -127,9 +164,14 @@ def get(peer, **headers):
 print(get("192.0.2.1"))
 print(get("127.0.0.1", HTTP_X_FORWARDED_FOR="192.0.2.1"))
 print(get("127.0.0.1"))
+wsgi.settings.METRICS_WITHOUT_TOKEN = True
+print(get("192.0.2.1"))
+print(get("127.0.0.1", HTTP_X_FORWARDED_FOR="192.0.2.1"))
+print(get("127.0.0.1"))
 """
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     refused = "('403', True, False)"
-    assert done.stdout.splitlines() == [refused, refused, "('200', False, True)"]
+    shown = "('200', False, True)"
+    assert done.stdout.splitlines() == [refused] * 5 + [shown]

@@ -10,11 +10,14 @@ from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from scheduler.models import Account, AccountKey, AuditEntry, Host, News
-from scheduler.people import account_keys, accounts, feed_keys
+from scheduler.hosts import own_hosts
+from scheduler.models import Account, AccountKey, AuditEntry, Host, News, Team
+from scheduler.people import account_keys, accounts, feed_keys, team_reads
 from scheduler.people.account_keys import weak_key
 from tests import rows
 from tests.conftest import NOON
@@ -59,9 +62,12 @@ def test_weak_key_neither_shows_preferences_and_computers_nor_sets_a_venue(ada):
     assert with_key("am_set_host_info.php", weak, host).findtext("error_num") == "-136"
     host.refresh_from_db()
     assert host.venue == ""
-    shown = with_key("show_user.php", weak)
-    assert shown.findtext("id") == str(ada.pk)
-    assert (shown.find("host"), shown.find("venue")) == (None, None)
+    # BOINC's page looks up strong keys only, so a weak key shows no account.
+    for shares in (False, True):
+        rows.update(ada, share_statistics=shares)
+        shown = with_key("show_user.php", weak)
+        assert (shown.tag, shown.findtext("error_num")) == ("error", "-136")
+    assert (shown.find("host"), shown.find("name")) == (None, None)
 
 
 def test_submission_key_is_no_key_of_these_pages(ada):
@@ -93,17 +99,23 @@ def test_guessed_keys_are_throttled_and_correct_keys_are_not(ada, key, settings)
     )
 
 
-def test_keys_are_in_no_log_line_and_no_audit_entry(ada, key, caplog):
+def test_keys_are_in_no_log_line_and_no_audit_entry(
+    ada, key, caplog, settings, django_capture_on_commit_callbacks
+):
+    settings.PROJECT = replace(settings.PROJECT, login_throttle=True, login_attempts_per_network=2)
     host = rows.a_host(ada)
-    with caplog.at_level(logging.DEBUG):
+    # Audit entries are logged after the commit.
+    with caplog.at_level(logging.DEBUG), django_capture_on_commit_callbacks(execute=True):
         for page in PAGES:
             with_key(page, key, host)
             with_key(page, "0" * 31 + "f", host)
     logged = " ".join(str(record.__dict__) for record in caplog.records)
     stored = " ".join(str(entry.__dict__) for entry in AuditEntry.objects.all())
     for secret in (key, "0" * 31 + "f"):
-        assert secret not in logged.replace("'sql'", "")
+        assert secret not in logged
         assert secret not in stored
+    assert "host_changed" in logged
+    assert "host_changed" in stored
 
 
 def test_names_cannot_add_elements_to_replies(ada, key):
@@ -171,6 +183,49 @@ def test_news_cannot_add_elements_to_feeds_or_to_files_of_clients(ada):
 
 
 # Public pages
+
+
+def columns(queries: CaptureQueriesContext, table: str) -> str:
+    """Return the columns that the last query of a table reads."""
+    statements = [query["sql"] for query in queries if f'FROM "{table}"' in query["sql"]]
+    return str(statements[-1]).partition(" FROM ")[0]
+
+
+def test_list_of_members_reads_no_preferences_and_is_limited(ada, monkeypatch):
+    """Preferences have up to 64 KB for each account, and teams have thousands of members."""
+    team = Team.objects.create(name="t", created_at=NOON)
+    for number in range(3):
+        rows.an_account(f"member {number}", team=team)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(get("team_email_list.php", teamid=str(team.pk), xml="1")) == 3
+    read = columns(queries, "account")
+    assert '"account"."name"' in read
+    for column in ("global_prefs", "project_prefs", "password"):
+        assert column not in read
+    assert team_reads.MAX_MEMBERS <= 10_000
+    monkeypatch.setattr(team_reads, "MAX_MEMBERS", 2)
+    assert len(get("team_email_list.php", teamid=str(team.pk), xml="1")) == 2
+
+
+def test_list_of_computers_reads_only_what_it_shows_and_is_limited(ada, key, monkeypatch):
+    for _ in range(3):
+        rows.a_host(ada)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(with_key("show_user.php", key).findall("host")) == 3
+    read = columns(queries, "host")
+    assert '"host"."domain_name"' in read
+    for column in ("last_ip_addr", "p_features", "capabilities", "last_decisions"):
+        assert column not in read
+    assert own_hosts.MAX_HOSTS <= 10_000
+    monkeypatch.setattr(own_hosts, "MAX_HOSTS", 2)
+    assert len(with_key("show_user.php", key).findall("host")) == 2
+
+
+def test_public_state_of_the_server_reads_no_table(django_assert_num_queries):
+    """Counting scans whole tables: repeated requests would occupy all connections."""
+    rows.an_app("primes")
+    with django_assert_num_queries(0):
+        assert get("server_status.php", xml="1").tag == "server_status"
 
 
 def test_page_of_a_computer_hides_its_name_and_address(ada):

@@ -23,8 +23,12 @@ RULES = ROOT / "deploy" / "prometheus"
 WITHIN_SECONDS = 60.0
 
 
+TOKEN = "a-token-of-the-story"
+
+
 def fetch(url):
-    with urllib.request.urlopen(url, timeout=10) as reply:
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
+    with urllib.request.urlopen(request, timeout=10) as reply:
         return reply.read().decode()
 
 
@@ -53,6 +57,7 @@ def start_prometheus(project):
     configuration = yaml.safe_load((RULES / "prometheus.yml").read_text())
     [job] = configuration["scrape_configs"]
     job["static_configs"] = [{"targets": [f"127.0.0.1:{project.port}"]}]
+    (folder / "manyhands-token").write_text(TOKEN)
     (folder / "alerts.yml").write_text((RULES / "alerts.yml").read_text())
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
     start(
@@ -94,7 +99,7 @@ def heartbeats(prometheus):
 
 @pytest.mark.needs("prometheus")
 def test_a_killed_daemon_turns_its_light_red_and_raises_its_alert(make_project, capsys):
-    project = make_project()
+    project = make_project(METRICS_TOKEN=TOKEN)
     project.serve_web()
     validator = start_daemon(project, "validator")
     start_daemon(project, "transitioner")
@@ -139,7 +144,7 @@ def test_a_killed_daemon_turns_its_light_red_and_raises_its_alert(make_project, 
 
 
 def test_counters_survive_the_death_of_a_worker(make_project):
-    project = make_project()
+    project = make_project(METRICS_TOKEN=TOKEN)
     project.start("--workers", "2")
 
     def count():

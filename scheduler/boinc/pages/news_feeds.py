@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from scheduler.boinc.pages.web_rpc import xml_response
+from scheduler.boinc.pages.web_rpc import number, xml_response
 from scheduler.boinc.wire import feeds as wire
 from scheduler.boinc.wire import web
 from scheduler.messages import news
@@ -25,10 +25,8 @@ _MAX_DAYS: Final = 36_500
 @require_safe
 def rss_main(request: HttpRequest) -> HttpResponse:
     """Return the news of the last 30 days, or of the last `ndays` days, for everybody."""
-    days = request.GET.get("ndays", "")
-    shown_for = news.SHOWN_FOR
-    if days.isascii() and days.isdecimal() and 0 < int(days[:9]) <= _MAX_DAYS:
-        shown_for = timedelta(days=int(days[:9]))
+    days = number(request.GET, "ndays")
+    shown_for = timedelta(days=days) if 0 < days <= _MAX_DAYS else news.SHOWN_FOR
     now = timezone.now()
     response = _feed("News of", news.latest(now=now, shown_for=shown_for), now=now)
     response["Cache-Control"] = "public, max-age=3600"
@@ -42,7 +40,7 @@ def notices(request: HttpRequest) -> HttpResponse:
     The parameters `userid` and `auth` are those of the address that scheduler replies contain.
     """
     try:
-        feed_keys.check(request.GET.get("userid", ""), request.GET.get("auth", ""))
+        feed_keys.check(number(request.GET, "userid"), request.GET.get("auth", ""))
     except feed_keys.BadFeedKey as refusal:
         return xml_response(web.encode_error(refusal.error_num, str(refusal)))
     now = timezone.now()

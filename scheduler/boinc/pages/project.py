@@ -13,13 +13,14 @@ from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_safe
 
+from scheduler import storage
 from scheduler.apps import published
 from scheduler.boinc.pages.web_rpc import is_set, web_rpc
 from scheduler.boinc.wire import status_pages as wire
 from scheduler.health import maintenance, server_load, status
 from scheduler.health.rules.alert_texts import SILENT_AFTER
 from scheduler.health.server_load import AppLoad, ServerLoad
-from scheduler.health.status import Station, Status
+from scheduler.health.status import Status
 from scheduler.models import AppVersion
 
 _HOUR: Final = timedelta(hours=1)
@@ -39,7 +40,7 @@ def server_status(request: HttpRequest) -> HttpResponse:
 @require_safe
 def apps(request: HttpRequest) -> HttpResponse:
     """Return the apps and their versions as XML; without a format, lead to the status page."""
-    if request.GET.get("xml"):
+    if is_set(request.GET, "xml"):
         return _apps(request)
     return HttpResponseRedirect(reverse("status"))
 
@@ -51,10 +52,11 @@ def _job_counts(_params: QueryDict, _address: str, now: datetime) -> bytes:
 
 @web_rpc
 def _server_status(_params: QueryDict, _address: str, now: datetime) -> bytes:
-    live, load = status.current(now=now), server_load.current(now=now)
-    return wire.encode_server_status(
-        _daemons(live), _file_states(live, load), map(_app_line, load.apps)
-    )
+    # Reads files only: the page is public, and the figures take a scan of large tables.
+    load = server_load.current(now=now)
+    states = wire.FileStates() if load is None else _file_states(load)
+    apps = () if load is None else load.people.apps
+    return wire.encode_server_status(_daemons(now), states, map(_app_line, apps))
 
 
 @web_rpc
@@ -96,42 +98,43 @@ def _counts(live: Status) -> wire.JobCounts:
     )
 
 
-def _daemons(live: Status) -> Iterator[wire.DaemonLine]:
+def _daemons(now: datetime) -> Iterator[wire.DaemonLine]:
     """Yield the web server's parts, which answer this request, and the daemons."""
     host = urlsplit(settings.PROJECT.master_url).hostname or ""
+    uploads = _NOT_RUNNING if storage.uploads_stopped() else _RUNNING
     web = _NOT_RUNNING if maintenance.stops_scheduler() else _RUNNING
-    for command, state in (("Download server", _RUNNING), ("Upload server", web)):
+    for command, state in (("Download server", _RUNNING), ("Upload server", uploads)):
         yield wire.DaemonLine(host=host, command=command, status=state)
     yield wire.DaemonLine(host=host, command="Scheduler", status=web)
     is_paused = maintenance.stops_daemons()
-    for station in live.stations:
-        state = _DISABLED if is_paused else _daemon_state(station)
-        yield wire.DaemonLine(host=host, command=station.daemon, status=state)
+    seen = storage.signs_of_life()
+    for daemon in status.DAEMONS:
+        state = _DISABLED if is_paused else _daemon_state(seen.get(daemon), now)
+        yield wire.DaemonLine(host=host, command=daemon, status=state)
 
 
-def _daemon_state(station: Station) -> str:
-    is_running = station.silent is not None and station.silent <= SILENT_AFTER
+def _daemon_state(seen_at: datetime | None, now: datetime) -> str:
+    is_running = seen_at is not None and now - seen_at <= SILENT_AFTER
     return _RUNNING if is_running else _NOT_RUNNING
 
 
-def _file_states(live: Status, load: ServerLoad) -> wire.FileStates:
-    counts = _counts(live)
-    backlog = next(each.behind for each in live.stations if each.daemon == "transitioner")
+def _file_states(load: ServerLoad) -> wire.FileStates:
+    work, people = load.work, load.people
     return wire.FileStates(
-        results_ready_to_send=counts.results_ready_to_send,
-        results_in_progress=counts.results_in_progress,
-        workunits_waiting_for_validation=counts.wus_need_validate,
-        workunits_waiting_for_assimilation=counts.wus_need_assimilate,
-        workunits_waiting_for_deletion=counts.wus_need_file_delete,
-        results_waiting_for_deletion=counts.results_need_file_delete,
-        transitioner_backlog_hours=(backlog or timedelta(0)) / _HOUR,
-        users_with_recent_credit=load.users_with_recent_credit,
-        users_with_credit=load.users_with_credit,
-        users_registered_in_past_24_hours=load.users_registered,
-        hosts_with_recent_credit=load.hosts_with_recent_credit,
-        hosts_with_credit=load.hosts_with_credit,
-        hosts_registered_in_past_24_hours=load.hosts_registered,
-        current_floating_point_speed=load.gflops,
+        results_ready_to_send=work.unsent,
+        results_in_progress=work.in_progress,
+        workunits_waiting_for_validation=work.waiting_for_validation,
+        workunits_waiting_for_assimilation=work.waiting_for_assimilation,
+        workunits_waiting_for_deletion=work.deletable_workunits,
+        results_waiting_for_deletion=work.deletable_outputs,
+        transitioner_backlog_hours=work.transitioner_hours,
+        users_with_recent_credit=people.users_with_recent_credit,
+        users_with_credit=people.users_with_credit,
+        users_registered_in_past_24_hours=people.users_registered,
+        hosts_with_recent_credit=people.hosts_with_recent_credit,
+        hosts_with_credit=people.hosts_with_credit,
+        hosts_registered_in_past_24_hours=people.hosts_registered,
+        current_floating_point_speed=people.gflops,
     )
 
 

@@ -1,7 +1,7 @@
 """Pages about one account, which account managers and statistics sites read.
 
 A strong key shows its account and its computers, and sets venues.  A weak key is stored on
-computers that may not be trusted: it shows no more than everybody sees.
+computers that may not be trusted: as on BOINC's pages, it is unknown here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from scheduler.boinc.pages.web_rpc import (
 )
 from scheduler.boinc.wire import account_pages as wire
 from scheduler.hosts import own_hosts
-from scheduler.models import Account, AccountKey, Host
+from scheduler.models import Account, Host
 from scheduler.people import account_keys, key_callers
 from scheduler.people.personal_data import profiles
 from scheduler.people.personal_data.consents import public_cpid
@@ -81,21 +81,14 @@ def show_user(request: HttpRequest) -> HttpResponse:
 
 @web_rpc
 def _show_user(params: QueryDict, address: str, now: datetime) -> bytes:
-    """Return an account that shares its statistics, or the account of a key.
-
-    Only a strong key shows the account's computers.
-    """
+    """Return an account that shares its statistics, or the account of a key and its computers."""
     if not (key := params.get("auth", "")):
         account = profiles.find(number(params, "userid"))
         if account is None:
             raise PageRefused(ERR_NOT_FOUND, "There is no such account, or it is not public.")
         return wire.encode_user(_user(account, None))
-    owner = key_callers.identify(
-        key, kinds=key_callers.STRONG_OR_WEAK, door="show_user", address=address, now=now
-    )
-    is_strong = owner.kind is AccountKey.Kind.STRONG
-    hosts = own_hosts.of_account(owner.account) if is_strong else None
-    return wire.encode_user(_user(owner.account, hosts))
+    account = key_callers.identify(key, door="show_user", address=address, now=now).account
+    return wire.encode_user(_user(account, own_hosts.of_account(account)))
 
 
 def _user(account: Account, hosts: Iterable[Host] | None) -> wire.ShownUser:

@@ -32,7 +32,7 @@ _MAX_ID_DIGITS: Final = 18
 
 
 class PageRefused(Exception):
-    """A page cannot answer a request. Hint: see the message."""
+    """A page cannot answer a request. Hint: correct the parameter that the message names."""
 
     def __init__(self, error_num: int, message: str) -> None:
         super().__init__(message)

@@ -1,9 +1,9 @@
-"""Judges addresses of requests: repeated slashes, and former addresses.
+"""Judges addresses: repeated slashes, former addresses, and account files.
 
 BOINC's `submit_api.py` sends paths with repeated slashes: it appends `/job_file.php` to the
 project's URL, which ends in a slash.
 
-A client identifies a project by the URL by which it was attached, and tells nobody this URL.  But
+A client identifies a project by the URL by which it was attached, and does not send this URL.  But
 it sends its requests to the scheduler that the page at this URL named, so the address of a request
 shows whether the client was attached by a former URL.  BOINC's client from version 8 on renames
 the project if a reply has another master URL, and loses all tasks (PROTOCOL trap 24).  Therefore
@@ -19,11 +19,14 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from scheduler.boinc.wire import xml
 from scheduler.boinc.wire.messages import Message, SchedulerReply, SchedulerRequest
 
 _SLASHES: Final = re.compile(r"/{2,}")
+#: The beginnings of the paths of clients' frequent requests.
+SCHEDULER, UPLOADS, DOWNLOADS = "/cgi/scheduler", "/upload/", "/download/"
 #: Paths that begin with these contain the names of files, and are not changed.
-_NAMES: Final = ("/download/", "/upload/")
+_NAMES: Final = (DOWNLOADS, UPLOADS)
 
 
 def collapse_slashes(path: str) -> str:
@@ -39,6 +42,24 @@ def collapse_slashes(path: str) -> str:
     if path.startswith("//"):
         path = f"/{path.lstrip('/')}"
     return path if path.startswith(_NAMES) else _SLASHES.sub("/", path)
+
+
+def account_file(master_url: str, key: str) -> tuple[str, str]:
+    """Return the name and the content of the file that attaches a client by an account key.
+
+    The client reads it from its data folder.  The name is that of BOINC's `weak_auth.php`.
+
+    >>> account_file("https://example.org/project/", "0f")[0]
+    'account_example.org_project.xml'
+    """
+    name = re.sub(r"[^0-9A-Za-z._-]", "_", master_url.partition("://")[2]).rstrip("_")
+    content = (
+        "<account>\n"
+        f"    <master_url>{xml.escape(master_url)}</master_url>\n"
+        f"    <authenticator>{xml.escape(key)}</authenticator>\n"
+        "</account>\n"
+    )
+    return f"account_{name}.xml", content
 
 
 #: The first version of BOINC's client that changes to another master URL by itself.

@@ -11,9 +11,9 @@ from html import escape as escape_html
 from typing import Final
 
 from scheduler.boinc.wire import xml
+from scheduler.boinc.wire.documents import INVALID
 
 _BLANK_LINES: Final = re.compile(r"\n\s*\n")
-_INVALID: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def encode_feed(channel: Channel) -> bytes:
         f"<lastBuildDate>{_date(channel.built_at)}</lastBuildDate>\n"
         f"{''.join(_items(channel.items))}</channel>\n</rss>\n"
     )
-    return _INVALID.sub("?", text).encode()
+    return INVALID.sub("?", text).encode()
 
 
 def _items(items: Iterable[Item]) -> Iterable[str]:

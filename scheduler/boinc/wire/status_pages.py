@@ -35,22 +35,25 @@ class AppLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileStates:
-    """Counts of work, accounts and hosts; the speed is in GFLOPS."""
+    """Counts of work, accounts and hosts; the speed is in GFLOPS.
 
-    results_ready_to_send: int
-    results_in_progress: int
-    workunits_waiting_for_validation: int
-    workunits_waiting_for_assimilation: int
-    workunits_waiting_for_deletion: int
-    results_waiting_for_deletion: int
-    transitioner_backlog_hours: float
-    users_with_recent_credit: int
-    users_with_credit: int
-    users_registered_in_past_24_hours: int
-    hosts_with_recent_credit: int
-    hosts_with_credit: int
-    hosts_registered_in_past_24_hours: int
-    current_floating_point_speed: float
+    Figures that are not known yet are None, and their elements are left out.
+    """
+
+    results_ready_to_send: int | None = None
+    results_in_progress: int | None = None
+    workunits_waiting_for_validation: int | None = None
+    workunits_waiting_for_assimilation: int | None = None
+    workunits_waiting_for_deletion: int | None = None
+    results_waiting_for_deletion: int | None = None
+    transitioner_backlog_hours: float | None = None
+    users_with_recent_credit: int | None = None
+    users_with_credit: int | None = None
+    users_registered_in_past_24_hours: int | None = None
+    hosts_with_recent_credit: int | None = None
+    hosts_with_credit: int | None = None
+    hosts_registered_in_past_24_hours: int | None = None
+    current_floating_point_speed: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,11 +2,11 @@
 SELECT
     'account ' || account.id AS name,
     'address ' || account.email || ', rows '
-    || coalesce(string_agg(known.email, ', ' ORDER BY known.id), 'none') AS detail
+    || coalesce(string_agg(address.email, ', ' ORDER BY address.id), 'none') AS detail
 FROM account
-LEFT JOIN account_emailaddress AS known ON account.id = known.user_id
+LEFT JOIN account_emailaddress AS address ON account.id = address.user_id
 GROUP BY account.id, account.email
 HAVING
-    count(known.id) <> 1
-    OR bool_or(known.email <> account.email OR NOT known."primary")
+    count(address.id) <> 1
+    OR bool_or(address.email <> account.email OR NOT address."primary")
 ORDER BY account.id

@@ -25,6 +25,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from scheduler.boinc.rules.addresses import account_file
 from scheduler.models import Account, AccountKey
 from scheduler.people import (
     account_keys,
@@ -214,9 +215,13 @@ def confirm_email_change(request: HttpRequest, token: str) -> HttpResponseBase:
 @_sensitive
 def keys(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page that shows the account's keys."""
+    weak_key = account_keys.weak_key(account)
+    file_name, file_text = account_file(settings.PROJECT.master_url, weak_key)
     context = {
         "strong_key": account_keys.login_key(account),
-        "weak_key": account_keys.weak_key(account),
+        "weak_key": weak_key,
+        "file_name": file_name,
+        "file_text": file_text,
         "submission_keys": account_keys.live_keys(account, AccountKey.Kind.SUBMISSION),
         "master_url": settings.PROJECT.master_url,
     }

@@ -12,7 +12,7 @@ import pytest
 from daemons import housekeeper
 from scheduler import sql, storage
 from scheduler.credit.rules.credit import recent_average
-from scheduler.health import status
+from scheduler.health import server_load, status
 from scheduler.models import (
     AccountAppCredit,
     Batch,
@@ -95,6 +95,17 @@ def test_the_status_page_counts_overdue_chores():
 
     assert late(NOON + DAY) == 0
     assert late(NOON + 3 * DAY) == len(housekeeper.CHORES)
+
+
+def test_figures_of_the_state_of_the_server_are_stored_each_minute():
+    server_load.forget()
+    a_pass(housekeeper)
+    rows.a_result(rows.a_workunit(), "unsent")
+    assert not a_pass(housekeeper, now=NOON + timedelta(seconds=59)).changed
+    assert server_load.current(now=NOON).work.unsent == 0
+    minute = NOON + timedelta(minutes=1)
+    assert not a_pass(housekeeper, now=minute).changed
+    assert server_load.current(now=minute).work.unsent == 1
 
 
 # Recent averages

@@ -13,7 +13,7 @@ from io import StringIO
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -125,6 +125,17 @@ def test_an_unreachable_database_is_one_failure_with_a_hint(monkeypatch):
     assert (finding.check, finding.level) == ("database", Level.FAILURE)
     assert "Connection refused" in finding.value
     assert "geheim" not in finding.value + finding.hint
+
+
+def test_a_database_without_free_connections_gets_a_hint_of_its_own(monkeypatch):
+    def fail(_clock):
+        raise OperationalError("FATAL:  sorry, too many clients already")
+
+    monkeypatch.setattr(database_state, "read", fail)
+    [finding] = doctor.check_database()
+    assert finding.level is Level.FAILURE
+    assert "DATABASE_POOL" in finding.hint
+    assert "start PostgreSQL" not in finding.hint
 
 
 def _with_settings(original):

@@ -5,14 +5,23 @@ from __future__ import annotations
 import json
 import threading
 
+import psycopg
 import pytest
 from django.db import DatabaseError, connection
 from django.db.migrations.recorder import MigrationRecorder
 from prometheus_client.parser import text_string_to_metric_families
+from psycopg_pool import ConnectionPool
 
 from daemons.registry import BY_NAME
 from project.monitoring import checks, database_metrics, endpoints, sampler
-from project.monitoring.checks import NO_ANSWER, NOT_MIGRATED, OUTAGE, REFUSED
+from project.monitoring.checks import (
+    NO_ANSWER,
+    NO_CONNECTION,
+    NOT_MIGRATED,
+    OUTAGE,
+    POOL_EXHAUSTED,
+    REFUSED,
+)
 from project.monitoring.refresher import Refresher
 from project.routing import route
 from scheduler.health import figures, maintenance
@@ -32,8 +41,9 @@ class Fixed:
 
 
 @pytest.fixture(autouse=True)
-def no_threads(monkeypatch):
+def no_threads(monkeypatch, settings):
     """The database is up, and there are no figures; a test may replace both."""
+    settings.METRICS_WITHOUT_TOKEN = True
     monkeypatch.setattr(checks, "_checks", Fixed(()))
     monkeypatch.setattr(endpoints, "_figures", Fixed(None))
 
@@ -125,6 +135,48 @@ def test_an_error_of_the_database_is_reported_without_its_text(monkeypatch):
     monkeypatch.setattr(MigrationRecorder, "applied_migrations", fail)
     assert checks.read_failures() == (REFUSED,)
     assert "10.0.0.7" not in str(REFUSED)
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """Return a pool with one connection, which the checks use."""
+    parameters = connection.get_connection_params()
+    with ConnectionPool(kwargs=parameters, min_size=1, max_size=1) as pool:
+        monkeypatch.setattr(checks, "_pool", lambda: pool)
+        monkeypatch.setattr(checks, "POOL_TIMEOUT_SECONDS", 0.2)
+        yield pool
+
+
+@pytest.mark.django_db
+def test_an_exhausted_pool_is_not_reported_as_a_database_that_is_down(pool, monkeypatch):
+    with pool.connection():
+        assert checks.read_failures() == (POOL_EXHAUSTED,)
+    assert not checks._pool_is_exhausted()
+    monkeypatch.setattr(checks, "_checks", Fixed((POOL_EXHAUSTED,)))
+    assert get("/readyz")[0] == 503
+    assert values_of(get("/metrics")[2])["manyhands_database_up",] == 1
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("message", "failure"),
+    [
+        ("connection refused", REFUSED),
+        ("FATAL:  sorry, too many clients already", NO_CONNECTION),
+        ('FATAL:  too many connections for role "manyhands_web"', NO_CONNECTION),
+    ],
+)
+def test_a_database_that_is_down_is_not_reported_as_an_exhausted_pool(
+    message, failure, pool, monkeypatch
+):
+    def fail():
+        raise psycopg.OperationalError(message)
+
+    monkeypatch.setattr(checks, "probe_database", fail)
+    with pool.connection():
+        assert checks.read_failures() == (failure,)
+    monkeypatch.setattr(checks, "_checks", Fixed((failure,)))
+    assert values_of(get("/metrics")[2])["manyhands_database_up",] == 0
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])

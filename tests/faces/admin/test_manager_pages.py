@@ -64,6 +64,7 @@ def test_page_linked_by_boinc_manager_returns_html_without_queries(
         ("home.php", "/account/"),
         ("get_passwd.php", "/account/password/reset/"),
         ("create_account_form.php", "/account/signup/"),
+        ("weak_auth.php", "/account/keys/"),
     ],
 )
 def test_page_of_accounts_leads_to_the_page_of_this_site(

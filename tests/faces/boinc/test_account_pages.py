@@ -122,6 +122,14 @@ def test_member_who_is_not_the_founder_has_no_teamfounder_element(ada, key):
     assert tags(get("am_get_info.php", account_key=key)) == INFO
 
 
+def test_preferences_are_checked_in_the_form_in_which_they_are_sent(ada, key):
+    """Character references are valid in text, but not in names of elements."""
+    rows.update(ada, global_prefs="<zoë>1</zoë>", project_prefs="<name>Zoë</name>")
+    info = get("am_get_info.php", account_key=key)
+    assert info.findall("global_prefs/*") == []
+    assert info.findtext("project_prefs/project_preferences/name") == "Zoë"
+
+
 @pytest.mark.parametrize(
     "prefs",
     [
@@ -358,6 +366,15 @@ def test_members_who_share_statistics_are_listed_without_e_mail_addresses(team, 
     assert "example.org" not in ET.tostring(found[1], encoding="unicode")
     found = get("team_email_list.php", teamid=team.pk, xml=1, creditonly=1)
     assert [tags(each) for each in found] == [["id", "cpid", "total_credit"]]
+
+
+@pytest.mark.parametrize("count", [1, 30])
+def test_number_of_statements_does_not_depend_on_the_number_of_members(team, count):
+    for number in range(count):
+        rows.an_account(f"member {number}", team=team)
+    with CaptureQueriesContext(connection) as queries:
+        assert len(get("team_email_list.php", teamid=team.pk, xml=1)) == count + 1
+    assert len(queries) == 2
 
 
 def test_founder_sees_all_active_members(team, ada, key):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from dataclasses import replace
 
@@ -9,10 +10,11 @@ import pytest
 from django.db import OperationalError
 
 from project.monitoring.counting import counted
-from scheduler import metrics
+from scheduler import metrics, signing, storage
 from scheduler.boinc import conversation, scheduler_rpc
 from scheduler.boinc.rpc_counts import CALLER_OUTCOMES
 from scheduler.boinc.uploads import upload_app
+from scheduler.boinc.wire.uploads import UploadRequest, encode_request
 from scheduler.dispatch.rules.fit import RefusalReason
 from scheduler.health import maintenance
 from scheduler.metrics import REGISTRY
@@ -155,6 +157,38 @@ def test_an_announced_length_is_not_counted_as_received(changes):
     assert changed["upload_bytes"] == 6
 
 
+def a_granted_upload():
+    signing.ensure_keys()
+    name, nbytes = "a_0_r1_0", 1
+    grant = signing.upload_grant(name, nbytes).strip()
+    request = UploadRequest(name=name, max_nbytes=nbytes, grant=grant, nbytes=nbytes)
+    return encode_request(request, b"1")
+
+
+def test_upload_that_cannot_be_written_is_counted_as_an_error(changes, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(storage, "put_upload", fail)
+    changed = upload(a_granted_upload(), changes)
+    assert changed.pop("upload_bytes") > 0
+    assert changed == {"uploads error": 1}
+
+
+def test_upload_whose_key_the_server_has_lost_is_counted_as_an_error(changes, monkeypatch):
+    monkeypatch.setattr(signing, "check_upload_grant", lambda *_: signing.Grant.UNKNOWN_KEY)
+    changed = upload(a_granted_upload(), changes)
+    assert changed.pop("upload_bytes") > 0
+    assert changed == {"uploads error": 1}
+
+
+def test_upload_with_a_revoked_key_is_counted_as_postponed(changes, monkeypatch):
+    """An operator has revoked the key, so this is no error of the server."""
+    monkeypatch.setattr(signing, "check_upload_grant", lambda *_: signing.Grant.REVOKED)
+    changed = upload(a_granted_upload(), changes)
+    assert changed["uploads retry"] == 1
+
+
 def test_stopped_uploads_are_counted(changes, settings):
     settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
     (settings.VAR_DIR / "stop_upload").touch()
@@ -179,6 +213,15 @@ def test_http_requests_are_counted_by_part_and_class_of_the_status(path, status,
 
     assert counted(app, {"PATH_INFO": path}, lambda *_: None) == [b"content"]
     assert changes() == expected
+
+
+def test_download_that_asks_for_the_headers_only_counts_no_bytes(changes):
+    def app(_environ, start_response):
+        start_response("200 OK", [("Content-Length", "7")])
+        return []
+
+    counted(app, {"PATH_INFO": "/download/1/x", "REQUEST_METHOD": "HEAD"}, lambda *_: None)
+    assert changes() == {"http_requests download 2xx": 1}
 
 
 def test_an_exception_counts_as_a_server_error(changes):

@@ -52,13 +52,19 @@ def get(page: str) -> ET.Element:
     return ET.fromstring(answer.content)
 
 
+def server_status() -> ET.Element:
+    """Store the figures as the housekeeper does, and return the page."""
+    server_load.store(now=timezone.now())
+    return get("server_status.php?xml=1")
+
+
 def tags(element: ET.Element | None) -> list[str]:
     assert element is not None
     return [child.tag for child in element]
 
 
 def test_server_status_has_the_elements_of_boinc_in_order():
-    root = get("server_status.php?xml=1")
+    root = server_status()
     assert root.tag == "server_status"
     assert tags(root) == ["daemon_status", "database_file_states"]
     assert tags(root.find("database_file_states")) == [*STATES, "tasks_by_app"]
@@ -83,7 +89,7 @@ def test_server_status_counts_work_people_and_computers():
         )
     rows.a_result(rows.a_workunit(app), "unsent")
     rows.a_result(rows.a_workunit(app), "sent", host=host)
-    root = get("server_status.php?xml=1")
+    root = server_status()
     states = {child.tag: child.text for child in root.find("database_file_states") or ()}
     assert (states["results_ready_to_send"], states["results_in_progress"]) == ("1", "1")
     assert (states["users_with_recent_credit"], states["users_with_credit"]) == ("2", "2")
@@ -107,7 +113,7 @@ def test_server_status_counts_work_people_and_computers():
 
 def test_app_without_recent_results_has_no_run_times():
     rows.an_app("primes")
-    [shown] = get("server_status.php?xml=1").findall(".//app")
+    [shown] = server_status().findall(".//app")
     assert tags(shown) == APP
 
 
@@ -115,7 +121,7 @@ def test_daemon_runs_while_it_sends_signs_of_life(monkeypatch):
     now = timezone.now()
     signs = {"transitioner": now, "validator": now - timedelta(hours=3)}
     monkeypatch.setattr(storage, "signs_of_life", lambda: signs)
-    daemons = get("server_status.php?xml=1").findall("daemon_status/daemon")
+    daemons = server_status().findall("daemon_status/daemon")
     states = {each.findtext("command"): each.findtext("status") for each in daemons}
     assert states["transitioner"] == "running"
     assert states["validator"] == "not running"
@@ -127,23 +133,59 @@ def test_daemon_runs_while_it_sends_signs_of_life(monkeypatch):
 def test_maintenance_disables_scheduler_and_daemons():
     maintenance.begin(now=timezone.now())
     try:
-        daemons = get("server_status.php?xml=1").findall("daemon_status/daemon")
+        daemons = server_status().findall("daemon_status/daemon")
     finally:
         maintenance.end()
     states = {each.findtext("command"): each.findtext("status") for each in daemons}
     assert (states["Scheduler"], states["transitioner"]) == ("not running", "disabled")
 
 
-def test_repeated_requests_for_the_server_status_read_no_table():
+def test_upload_server_does_not_run_while_uploads_are_stopped(settings):
+    settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
+    (settings.VAR_DIR / "stop_upload").touch()
+    daemons = get("server_status.php?xml=1").findall("daemon_status/daemon")
+    states = {each.findtext("command"): each.findtext("status") for each in daemons}
+    assert (states["Upload server"], states["Scheduler"]) == ("not running", "running")
+
+
+def test_upload_server_runs_while_maintenance_stops_the_scheduler_only():
+    storage.put_notice("maintenance", {"scheduler": True, "uploads": False})
+    daemons = get("server_status.php?xml=1").findall("daemon_status/daemon")
+    states = {each.findtext("command"): each.findtext("status") for each in daemons}
+    assert (states["Upload server"], states["Scheduler"]) == ("running", "not running")
+
+
+@pytest.mark.parametrize("age", [None, timedelta(hours=1, minutes=1)])
+def test_server_status_leaves_out_figures_that_are_missing_or_old(age):
     rows.an_app("primes")
-    get("server_status.php?xml=1")
-    with CaptureQueriesContext(connection) as queries:
-        get("server_status.php?xml=1")
-    assert len(queries) == 0
+    if age is not None:
+        server_load.store(now=timezone.now() - age)
+    root = get("server_status.php?xml=1")
+    assert tags(root.find("database_file_states")) == ["tasks_by_app"]
+    assert tags(root.find("database_file_states/tasks_by_app")) == []
+    assert root.findall("daemon_status/daemon")
+
+
+def test_figures_of_people_are_read_again_after_ten_minutes():
+    now = timezone.now()
+    server_load.store(now=now - timedelta(minutes=5))
+    rows.an_account("ada", created_at=now)
+    rows.a_result(rows.a_workunit(rows.an_app("primes")), "unsent")
+    root = server_status()
+    assert root.findtext("database_file_states/results_ready_to_send") == "1"
+    assert root.findtext("database_file_states/users_registered_in_past_24_hours") == "0"
+    server_load.store(now=now + timedelta(minutes=5))
+    root = get("server_status.php?xml=1")
+    assert root.findtext("database_file_states/users_registered_in_past_24_hours") == "1"
+
+
+def test_figures_in_another_format_are_not_shown():
+    storage.put_notice("run/server_load", {"read_at": "yesterday", "work": {}, "people": []})
+    assert tags(get("server_status.php?xml=1").find("database_file_states")) == ["tasks_by_app"]
 
 
 def test_pages_without_a_format_lead_to_the_status_page():
-    for page in ("server_status.php", "server_status.php?xml=0", "apps.php"):
+    for page in ("server_status.php", "server_status.php?xml=0", "apps.php", "apps.php?xml=0"):
         answer = Client().get(f"/{page}")
         assert (answer.status_code, answer["Location"]) == (302, "/")
 

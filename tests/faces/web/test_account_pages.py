@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -337,6 +338,21 @@ def test_keys_page_shows_the_strong_and_the_weak_key(trusted, ada):
     page = text_of(trusted.get("/account/keys/"))
     assert account_keys.login_key(ada) in page
     assert account_keys.weak_key(ada) in page
+
+
+def test_keys_page_shows_the_file_that_attaches_a_computer_with_the_weak_key(trusted, ada):
+    page = html.unescape(text_of(trusted.get("/account/keys/")))
+    _, name, rest = page.partition("account_127.0.0.1_8000.xml")
+    assert name
+    parts = [
+        "<account>",
+        "<master_url>http://127.0.0.1:8000/</master_url>",
+        f"<authenticator>{account_keys.weak_key(ada)}</authenticator>",
+        "</account>",
+    ]
+    places = [rest.index(part) for part in parts]
+    assert places == sorted(places)
+    assert account_keys.login_key(ada) not in rest
 
 
 def test_token_is_made_shown_once_and_revoked(trusted, ada):

@@ -130,3 +130,16 @@ def test_a_dead_daemon_is_noticed_within_a_minute():
     assert SILENT_AFTER.total_seconds() + 15 < 60
     # A living daemon is never that old: an interval, and a scrape of the file and the sample.
     assert SILENT_AFTER.total_seconds() > 5.0 + 15 + 15
+
+
+def test_a_thread_that_cannot_be_started_is_started_after_the_next_pass(alive, monkeypatch):
+    def fail(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with Vitals("fake") as running:
+        with monkeypatch.context() as patch:
+            patch.setattr(vitals.threading.Thread, "start", fail)
+            with pytest.raises(RuntimeError):
+                make_pass(running, Tally())
+        make_pass(running, Tally())
+        assert is_touched(alive)

@@ -105,3 +105,19 @@ def test_a_read_without_a_value_is_repeated_by_the_next_caller(clock):
     values = iter([None, 7])
     cached = Refresher(lambda: next(values), keep_seconds=5, timeout_seconds=10)
     assert [cached.get(), cached.get()] == [None, 7]
+
+
+def test_a_thread_that_cannot_be_started_does_not_prevent_later_reads(source, clock, monkeypatch):
+    cached = Refresher(source.read, keep_seconds=5, timeout_seconds=0.01, max_age_seconds=60)
+    cached.get()
+    clock[0] += 30
+    with monkeypatch.context() as patch:
+        patch.setattr(refresher.threading.Thread, "start", fail_to_start)
+        assert cached.get() == 1, "the previous value is young enough"
+        clock[0] += 31
+        assert cached.get() is None
+    assert cached.get() == 2
+
+
+def fail_to_start(_thread):
+    raise RuntimeError("can't start new thread")
