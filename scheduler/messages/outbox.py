@@ -122,7 +122,8 @@ def deliver_due(channels: Mapping[int, Channel], *, now: datetime, limit: int = 
     """Deliver due messages of the kinds in `channels`; return the number of delivered messages.
 
     Two statements, whatever the number of messages.  A message that cannot be delivered is retried
-    with growing delays, and then parked.
+    with growing delays, and then parked; one that raises another exception than `DeliveryFailed`
+    is parked at once.
     """
     if not channels:
         return 0
@@ -136,7 +137,7 @@ def deliver_due(channels: Mapping[int, Channel], *, now: datetime, limit: int = 
     try:
         _deliver(sorted(leased, key=lambda message: message.id), channels, outcomes, now=now)
     finally:
-        # After an unexpected exception, too: delivered messages must not be sent again.
+        # After an interruption, too: delivered messages must not be sent again.
         if leased:
             _settle(leased, outcomes, now=now, lease_until=lease_until)
     return sum(outcome.sent_at is not None for outcome in outcomes.values())
@@ -157,6 +158,9 @@ def _deliver(
             channels[message.kind](message)
         except DeliveryFailed as failure:
             outcomes[message.id] = _failed(message, failure, now=now)
+        except Exception as error:  # noqa: BLE001 - the other messages are delivered
+            fault = DeliveryFailed(f"{type(error).__name__}: {error}", is_final=True)
+            outcomes[message.id] = _failed(message, fault, now=now)
         else:
             outcomes[message.id] = _Outcome(sent_at=now)
 

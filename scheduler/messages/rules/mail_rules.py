@@ -18,9 +18,11 @@ FIRST_DELAY: Final = timedelta(seconds=30)
 MAX_DELAY: Final = timedelta(hours=1)
 
 #: The characters of RFC 5322 without quoted local parts, so no blank, comma, quote or bracket can
-#: change the meaning of a header or an SMTP command.
+#: change the meaning of a header or an SMTP command.  A dot stands between two other characters,
+#: and "=?" would begin an encoded word.
 _ADDRESS = re.compile(
-    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}"
+    r"(?=[^@]{1,64}@)(?![^@]*=\?)"
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
 )
 #: Unicode categories of characters that end or hide a part of a line: controls, line and paragraph

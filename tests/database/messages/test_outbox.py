@@ -190,16 +190,32 @@ def test_a_message_whose_sender_was_killed_is_sent_again_with_the_same_id(mail_i
     assert identity(again.taken[0]) == ids[0]
 
 
-def test_messages_sent_before_an_unexpected_exception_are_not_sent_again(mail_is_on):
+def test_a_message_that_raises_an_unexpected_exception_is_parked_and_the_others_are_sent(
+    mail_is_on, caplog
+):
+    add("eve@example.org", ADA, "bob@example.org")
+    channel = Recorder(ZeroDivisionError("a fault"))
+    assert channel.deliver() == 2
+    assert [message.recipient for message in channel.taken] == [ADA, "bob@example.org"]
+    parked = OutboxMessage.objects.get(parked_at=NOON)
+    assert (parked.recipient, parked.last_error) == (
+        "eve@example.org",
+        "ZeroDivisionError: a fault",
+    )
+    [event] = [record for record in caplog.records if record.message == "message_parked"]
+    assert event.reason == "ZeroDivisionError: a fault"
+
+
+def test_messages_sent_before_an_interruption_are_not_sent_again(mail_is_on):
     add(ADA, "bob@example.org")
     channel = Recorder()
 
     def breaks_at_bob(message):
         if message.recipient != ADA:
-            raise ZeroDivisionError
+            raise KeyboardInterrupt
         channel(message)
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(KeyboardInterrupt):
         outbox.deliver_due({outbox.Kind.MAIL: breaks_at_bob}, now=NOON)
     assert channel.deliver(NOON + SECOND) == 1
     assert [message.recipient for message in channel.taken] == [ADA, "bob@example.org"]
