@@ -74,8 +74,8 @@ def back_up(
     """Make the backup `destination`, a new folder that only its owner can open.
 
     `advance` is called with the number of copied bytes, again and again.  Raises BackupRefused,
-    `dumps.DumpFailed`, `storage.BackupRuns` and OSError; then there is no new folder.  Raises
-    CommandError if VAR_DIR and the database belong to different projects.
+    `copies.Unreadable`, `dumps.DumpFailed`, `storage.BackupRuns` and OSError; then there is no new
+    folder.  Raises CommandError if VAR_DIR and the database belong to different projects.
     """
     destination = destination.absolute()
     installation.claim_folder()
@@ -87,12 +87,7 @@ def back_up(
     try:
         with storage.deletions_held():
             described = _dump_database(writer)
-            if with_keys:
-                writer.copy(copies.key_files(settings.KEYS_DIR))
-            if with_files:
-                writer.copy(copies.project_files(settings.VAR_DIR))
-            else:
-                writer.copy(_notices())
+            writer.copy_project(with_keys=with_keys, with_files=with_files)
         written = writer.finish(
             described, with_keys=with_keys, with_files=with_files, created_at=now
         )
@@ -203,18 +198,47 @@ class _Writer:
         self._files += 1
         self._nbytes += nbytes
 
+    def copy_project(self, *, with_keys: bool, with_files: bool) -> None:
+        """Copy the keys and the files of the project.
+
+        Raises BackupRefused and `copies.Unreadable`.
+        """
+        if with_keys:
+            self.copy_keys(copies.key_files(settings.KEYS_DIR))
+        self.copy(copies.project_files(settings.VAR_DIR) if with_files else _notices())
+
     def copy(self, files: Iterable[tuple[str, Path]]) -> None:
-        """Copy files; skip what is not a regular file, and files that have just been replaced."""
+        """Copy files; raises `copies.Unreadable`.
+
+        Files that have just been replaced are skipped.  What is not a regular file is skipped, too,
+        and listed in `skipped`.
+        """
         for path, source in files:
-            target = self.folder / path
             try:
-                sha256 = self._copier.copy(source, target, mode=_PRIVATE_FILE)
+                self._copy(path, source)
             except copies.NotRegular:
                 self.skipped.append(str(source))
             except FileNotFoundError:
                 continue
-            else:
-                self.add(path, sha256, target.stat().st_size)
+
+    def copy_keys(self, files: Iterable[tuple[str, Path]]) -> None:
+        """Copy keys, of which none may be skipped; raises BackupRefused, `copies.Unreadable`."""
+        for path, source in files:
+            try:
+                self._copy(path, source)
+            except copies.NotRegular as error:
+                raise BackupRefused(
+                    f"{error} The backup would lack this key.\n"
+                    "Hint: replace a link by a copy of its file, and move everything else elsewhere."
+                ) from None
+            except FileNotFoundError:
+                msg = f"{source} vanished during the backup."
+                raise BackupRefused(f"{msg}\nHint: repeat the backup.") from None
+
+    def _copy(self, path: str, source: Path) -> None:
+        target = self.folder / path
+        sha256 = self._copier.copy(source, target, mode=_PRIVATE_FILE)
+        self.add(path, sha256, target.stat().st_size)
 
     def close(self) -> None:
         self._sums.close()

@@ -60,8 +60,6 @@ _NEW_KEYS: Final = frozenset(
         "upload_grant_keys",
     }
 )
-#: The folder of keys that a restore replaced in the VAR_DIR of the same project.
-_REPLACED_KEYS: Final = "replaced"
 _SKIP = """\
 SELECT setval(sequence, nextval(sequence) + %s) FROM pg_get_serial_sequence(%s, 'id') AS sequence
 """
@@ -313,8 +311,8 @@ def _remove_key(key: Path, copied: Path, *, is_used: bool) -> None:
     if not key.exists() or (copied.exists() and key.read_bytes() == copied.read_bytes()):
         return
     if is_used:
-        (key.parent / _REPLACED_KEYS).mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-        key.rename(key.parent / _REPLACED_KEYS / key.name)
+        (key.parent / copies.REPLACED_KEYS).mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+        key.rename(key.parent / copies.REPLACED_KEYS / key.name)
     else:
         key.unlink()
 

@@ -17,7 +17,7 @@ from django.utils import timezone
 from rich.progress import DownloadColumn, TimeRemainingColumn
 
 from project import env
-from project.upkeep import backups, dumps, renames, restores, upgrades
+from project.upkeep import backups, copies, dumps, renames, restores, upgrades
 from project.upkeep.manifest import BadBackup, Manifest
 from scheduler import storage
 from scheduler.management.base import PlainCommand, ShellActor, plural, require
@@ -27,6 +27,7 @@ REFUSALS = (
     BadBackup,
     OSError,
     backups.BackupRefused,
+    copies.Unreadable,
     dumps.DumpFailed,
     renames.RenameRefused,
     restores.RestoreRefused,
@@ -89,6 +90,9 @@ class Command(ShellActor, PlainCommand):
         self.stdout.write(_sentence(backup))
         for text in missing:
             self.stdout.write(f"Not included: {text}.")
+        self._warn_of_skipped(backup)
+
+    def _warn_of_skipped(self, backup: backups.Backup) -> None:
         for path in backup.skipped:
             self.stderr.write(f"Warning: {path} is not a regular file, so it was left out.")
 
@@ -129,7 +133,9 @@ class Command(ShellActor, PlainCommand):
         )
         self._confirm("Upgrade now?", yes=options["yes"])
         if options["backup"]:
-            self.stdout.write(_sentence(self._back_up(options["backup"])))
+            backup = self._back_up(options["backup"])
+            self.stdout.write(_sentence(backup))
+            self._warn_of_skipped(backup)
         upgrades.migrate()
         self.stdout.write(f"Applied {plural(len(plan.migrations), 'migration')}.")
         call_command("fsck", stdout=self.stdout)
