@@ -229,7 +229,7 @@ class _Writer:
             except copies.NotRegular as error:
                 raise BackupRefused(
                     f"{error} The backup would lack this key.\n"
-                    "Hint: replace a link by a copy of its file, and move everything else elsewhere."
+                    "Hint: replace a link by a copy of its file; move everything else elsewhere."
                 ) from None
             except FileNotFoundError:
                 msg = f"{source} vanished during the backup."

@@ -86,8 +86,8 @@ def _files_below(tree: Path) -> Iterator[Path]:
 
     for folder, folders, names in os.walk(tree, onerror=fail):
         folders.sort()
-        links = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        for name in sorted([*names, *links]):
+        yield from (path for name in folders if (path := Path(folder, name)).is_symlink())
+        for name in sorted(names):
             if not name.startswith(".") or name.endswith(".digest"):
                 yield Path(folder, name)
 

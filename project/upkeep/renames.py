@@ -75,8 +75,8 @@ def _check(old: str, new: str) -> None:
         raise RenameRefused(f"{msg}\nHint: `project rename-url` needs the new address.")
     if _origin(new) == _origin(old):
         raise RenameRefused(
-            f"{old} and {new} differ only in their paths, ports or letter case: requests of clients "
-            "that use the old one cannot be distinguished.\n"
+            f"{old} and {new} differ only in their paths, ports or letter case: requests of "
+            "clients that use the old one cannot be distinguished.\n"
             "Hint: use another host name, or keep the address."
         )
     for url in settings.PROJECT.former_urls:
