@@ -133,7 +133,7 @@ def _server(facts: DatabaseFacts) -> Finding:
 def _migrations(facts: DatabaseFacts) -> Finding:
     if facts.unapplied:
         value = f"{_count(len(facts.unapplied), 'migration')} not applied: "
-        hint = "stop the daemons, save the database, and run `manage.py migrate`."
+        hint = "stop the daemons, and run `manage.py project upgrade --backup FOLDER`."
         return Finding("migrations", Level.FAILURE, value + _listed(facts.unapplied), hint)
     return Finding("migrations", Level.OK, "all applied")
 
@@ -345,7 +345,10 @@ def _address(facts: PageFacts, url: str) -> Finding:
         return Finding(check, Level.FAILURE, value, hint)
     value = f"{where} answered in {facts.seconds * 1000:.0f} ms"
     if is_loopback(url):
-        hint = "set MASTER_URL before volunteers on other computers attach; it can never change."
+        hint = (
+            "set MASTER_URL before volunteers on other computers attach; afterwards only "
+            "`manage.py project rename-url` can change it."
+        )
         return Finding(check, Level.WARNING, value, hint)
     return Finding(check, Level.OK, value)
 
