@@ -16,21 +16,19 @@ import os
 import secrets
 import shutil
 import stat
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.migrations.recorder import MigrationRecorder
+from django.core.management.base import CommandError
+from django.db import transaction
 
-from project.upkeep import copies, dumps, manifest
+from project.upkeep import copies, dumps, manifest, processes, versions
 from project.upkeep.manifest import Manifest
 from scheduler import storage
 from scheduler.health import installation
-from scheduler.models import Account, Batch, File, Host, Installation, Result, Workunit
+from scheduler.models import Account, Batch, File, Host, Result, Workunit
 from scheduler.models.audit import AuditEntry
 from scheduler.people import audit
 
@@ -49,11 +47,15 @@ class BackupRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A complete backup: its folder and its manifest; `skipped` are paths that are not files."""
+    """A complete backup: its folder and its manifest; `skipped` are paths that are not files.
+
+    `is_recorded` means that the audit log has an entry.
+    """
 
     folder: Path
     manifest: Manifest
     skipped: tuple[str, ...]
+    is_recorded: bool
 
 
 def size() -> int:
@@ -73,12 +75,17 @@ def back_up(
 ) -> Backup:
     """Make the backup `destination`, a new folder that only its owner can open.
 
-    `advance` is called with the number of copied bytes, again and again.  Raises BackupRefused,
-    `copies.Unreadable`, `dumps.DumpFailed`, `storage.BackupRuns` and OSError; then there is no new
-    folder.  Raises CommandError if VAR_DIR and the database belong to different projects.
+    The database may be of an earlier version: then no entry is written to its audit log, and the
+    caller calls `record` after the migration.  `advance` is called with the number of copied bytes,
+    again and again.  Raises BackupRefused, `copies.Unreadable`, `dumps.DumpFailed`,
+    `storage.BackupRuns` and OSError; then there is no new folder.  Raises `processes.WrongUser`,
+    and CommandError if VAR_DIR and the database belong to different projects.
     """
     destination = destination.absolute()
-    installation.claim_folder()
+    processes.check_user()
+    is_current = not versions.missing_migrations()
+    _check_owner(is_current=is_current)
+    dumps.find_dumper()
     _check_destination(destination)
     _check_room(destination.parent, with_files=with_files)
     draft = destination.parent / f".{destination.name}.{secrets.token_hex(4)}.part"
@@ -93,34 +100,41 @@ def back_up(
         )
         os.sync()
         _check_destination(destination)
-        draft.rename(destination)
+        backup = Backup(destination, written, tuple(writer.skipped), is_recorded=is_current)
+        with transaction.atomic():
+            # A backup whose entry cannot be written gets no name.
+            if is_current:
+                record(backup, now=now)
+            draft.rename(destination)
         _sync_folder(destination.parent)
     except BaseException:
         writer.close()
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    with transaction.atomic():
-        details = {"with_keys": with_keys, "with_files": with_files}
-        event = AuditEntry.Event.BACKUP_CREATED
-        audit.record(event, subject=str(destination), details=details, now=now)
-    return Backup(destination, written, tuple(writer.skipped))
+    return backup
 
 
-def version() -> str:
-    """Return the version of Manyhands, as in pyproject.toml."""
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version("manyhands")
-    for line in (settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8").splitlines():
-        if line.startswith("version"):
-            return line.partition("=")[2].strip().strip('"')
-    return "unknown"
+def record(backup: Backup, *, now: datetime) -> None:
+    """Write an entry about the backup to the audit log."""
+    details = {"with_keys": backup.manifest.with_keys, "with_files": backup.manifest.with_files}
+    event = AuditEntry.Event.BACKUP_CREATED
+    audit.record(event, subject=str(backup.folder), details=details, now=now)
 
 
-def applied_migrations() -> list[str]:
-    """Return the migrations that are recorded in the database, as ``app.name``."""
-    return sorted(
-        f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()
-    )
+def _check_owner(*, is_current: bool) -> None:
+    """Raise CommandError if VAR_DIR and the database belong to different projects.
+
+    The models must not read a database of an earlier version.
+    """
+    if is_current:
+        installation.claim_folder()
+        return
+    identifier = dumps.project_identifier()
+    if identifier and (owner := storage.record_owner(identifier)) != identifier:
+        raise CommandError(
+            f"{settings.VAR_DIR} holds the files of another project ({owner}), not of the project "
+            f"in the database ({identifier}).\nHint: correct VAR_DIR or DATABASE_URL."
+        )
 
 
 def _check_destination(destination: Path) -> None:
@@ -161,10 +175,10 @@ def _dump_database(writer: _Writer) -> dict[str, object]:
     """Dump the database; return the facts of the manifest, read from the same snapshot."""
     with dumps.snapshot() as snapshot_id:
         facts: dict[str, object] = {
-            "identifier": str(Installation.objects.get()),
+            "identifier": dumps.project_identifier(),
             "postgresql": dumps.server_major(),
-            "migrations": applied_migrations(),
-            "counts": {table._meta.db_table: table._default_manager.count() for table in COUNTED},
+            "migrations": versions.applied_migrations(),
+            "counts": dumps.row_counts(table._meta.db_table for table in COUNTED),
         }
         path = writer.folder / manifest.DUMP
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
@@ -258,7 +272,7 @@ class _Writer:
             format=manifest.FORMAT,
             project=settings.PROJECT.name,
             master_url=settings.PROJECT.master_url,
-            version=version(),
+            version=versions.version(),
             created_at=created_at.isoformat(),
             with_keys=with_keys,
             with_files=with_files,

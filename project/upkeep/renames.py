@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 
-from project.upkeep import addresses
+from project.upkeep import addresses, processes
 from scheduler import signing, storage
 from scheduler.lifecycle import ServerState
 from scheduler.models import Host, Result
@@ -62,7 +62,11 @@ def prepare(new: str, *, now: datetime) -> Rename:
 
 
 def record(rename: Rename, *, now: datetime) -> None:
-    """Write the addresses to VAR_DIR; processes that start later use them."""
+    """Write the addresses to VAR_DIR; processes that start later use them.
+
+    Raises `processes.WrongUser`.
+    """
+    processes.check_user()
     storage.put_notice(addresses.NOTICE, {"addresses": [rename.new, *rename.former]})
     with transaction.atomic():
         event = AuditEntry.Event.ADDRESS_CHANGED

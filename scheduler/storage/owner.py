@@ -9,6 +9,8 @@ from typing import Final
 from django.conf import settings
 
 FILE: Final = "project-id"
+#: The file of VAR_DIR that exists while a restore is not complete.
+INCOMPLETE_RESTORE: Final = "restore.incomplete"
 #: The folders of VAR_DIR in which processes create and delete files.
 _FOLDERS: Final = (
     "",

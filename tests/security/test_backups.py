@@ -6,13 +6,15 @@ import errno
 import json
 import os
 import stat
+from io import StringIO
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from project.upkeep import backups, copies, dumps, manifest, restores
+from project.upkeep import backups, copies, dumps, manifest, restore_checks, restores, versions
 from project.upkeep.manifest import BadBackup
-from tests.security.other_users import STRANGER, needs_root, run_as
+from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
 
 IDENTIFIER = "3f0f1f6e-8d55-4d2f-9d5b-0c1d6a1f3b11"
 
@@ -60,6 +62,7 @@ def backup(var, tmp_path, monkeypatch):
         created_at=timezone.now(),
     )
     monkeypatch.setattr(dumps, "server_major", lambda: 18)
+    monkeypatch.setattr(dumps, "find_restorer", lambda _pg_dump: "pg_restore")
     monkeypatch.setattr(dumps, "count_objects", lambda: 0)
     monkeypatch.setattr(dumps, "load", lambda *_, **__: pytest.fail("the database was loaded"))
     return folder
@@ -290,7 +293,7 @@ def test_a_missing_and_an_additional_file_are_refused(backup, var):
 @pytest.mark.parametrize("mode", [0o770, 0o702])
 def test_a_backup_that_others_can_change_is_refused(backup, var, mode):
     backup.chmod(mode)
-    with pytest.raises(restores.RestoreRefused, match="Other users can change"):
+    with pytest.raises(restore_checks.RestoreRefused, match="Other users can change"):
         restore(backup)
     assert files_in(var) == []
 
@@ -298,8 +301,56 @@ def test_a_backup_that_others_can_change_is_refused(backup, var, mode):
 @needs_root
 def test_a_backup_that_belongs_to_another_user_is_refused(backup, var):
     os.chown(backup, STRANGER, STRANGER)
-    with pytest.raises(restores.RestoreRefused, match=f"belongs to another user \\({STRANGER}\\)"):
+    with pytest.raises(
+        restore_checks.RestoreRefused, match=f"belongs to another user \\({STRANGER}\\)"
+    ):
         restore(backup)
+    assert files_in(var) == []
+
+
+ENTRIES = ["database.dump", "keys", "keys/secret_key", "files/upload/0a", "files/upload/0a/name"]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_an_entry_of_a_backup_that_others_can_change_is_refused(backup, var, name, mode):
+    (backup / name).chmod(mode)
+    with pytest.raises(restore_checks.RestoreRefused, match=f"Other users can change .*{name} "):
+        restore(backup)
+    assert files_in(var) == []
+
+
+@needs_root
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_of_a_backup_that_belongs_to_another_user_is_refused(backup, var, name):
+    os.chown(backup / name, STRANGER, STRANGER)
+    with pytest.raises(restore_checks.RestoreRefused, match=f"{name} belongs to another user"):
+        restore(backup)
+    assert files_in(var) == []
+
+
+# The user of the commands
+
+
+@needs_root
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backup", "BACKUP"),
+        ("upgrade", "--no-backup", "--yes"),
+        ("rename-url", "https://new.example/", "--yes"),
+    ],
+)
+def test_a_command_of_another_user_than_the_owner_of_var_dir_is_refused(
+    var, tmp_path, monkeypatch, words
+):
+    monkeypatch.setattr(versions, "missing_migrations", lambda: ["scheduler.0028_audit_events"])
+    os.chown(var, NOBODY, NOBODY)
+    words = [word.replace("BACKUP", str(tmp_path / "saved")) for word in words]
+    reason = r"belongs to the user nobody, .*\nHint: .*`sudo -u nobody .*`"
+    with pytest.raises(CommandError, match=reason):
+        call_command("project", *words, stdout=StringIO(), stderr=StringIO())
     assert files_in(var) == []
 
 
