@@ -12,6 +12,7 @@ from django.conf import settings
 
 from project.upkeep import copies, dumps, manifest, processes, versions
 from project.upkeep.manifest import BadBackup, Manifest
+from scheduler import storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -162,7 +163,7 @@ def _check_places(source: Path, described: Manifest) -> None:
         return
     for copied in sorted((source / manifest.FILES).glob("*")):
         place = var / copied.name
-        is_other = copied.name != manifest.OWNER_FILE and place.exists()
+        is_other = copied.name != storage.OWNER_FILE and place.exists()
         if is_other and copied.read_bytes() != place.read_bytes():
             raise RestoreRefused(
                 f"{place} differs from the file in the backup.\nHint: a restore does not overwrite "
@@ -184,7 +185,7 @@ def _occupied(var: Path) -> Iterator[str]:
 def owner(var: Path) -> str:
     """Return the identifier of the project that used VAR_DIR, or an empty string."""
     try:
-        return (var / manifest.OWNER_FILE).read_text(encoding="utf-8").strip()
+        return (var / storage.OWNER_FILE).read_text(encoding="utf-8").strip()
     except FileNotFoundError:
         return ""
 

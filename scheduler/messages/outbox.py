@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Final
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from scheduler import sql, wakeups
 from scheduler.messages.rules import mail_rules
@@ -206,9 +206,19 @@ def _settle(
 def retry(ids: Sequence[int], *, now: datetime) -> int:
     """Make waiting and parked messages due at once, with all attempts; return their number.
 
-    Raises `NotWaiting` if none of the messages waits or is parked.
+    Messages whose next attempt is at most `LEASE` away are not changed, because they may be leased:
+    a second process would deliver them, too.  Raises `NotWaiting` if no message was changed.
     """
-    changed = _unsent(ids).update(next_attempt_at=now, parked_at=None, attempts=0)
+    may_be_leased = Q(next_attempt_at__gt=now, next_attempt_at__lte=now + LEASE)
+    changed = (
+        _unsent(ids).exclude(may_be_leased).update(next_attempt_at=now, parked_at=None, attempts=0)
+    )
+    if not changed and _unsent(ids).exists():
+        minutes = LEASE // timedelta(minutes=1)
+        raise NotWaiting(
+            f"The messages are being delivered, or are tried again within {minutes} minutes. "
+            "Hint: reload the list later."
+        )
     _require(changed, "No selected message is waiting or parked")
     wakeups.after_commit("housekeeper")
     return changed

@@ -246,7 +246,10 @@ def _after_restore(restored: restores.Restored) -> list[str]:
 def _plan_lines(plan: upgrades.Plan, options: Mapping[str, Any]) -> list[str]:
     lines = [f"Manyhands {plan.version}, PostgreSQL {plan.postgresql}."]
     if not plan.migrations:
-        return [*lines, "The database is up to date; there is nothing to do."]
+        lines.append("The database is up to date; there is nothing to do.")
+        if options["backup"]:
+            lines.append("No backup was made: `project backup FOLDER` makes one.")
+        return lines
     if plan.running:
         lines.append(f"Running, to be stopped first: {', '.join(plan.running)}.")
     if options["backup"]:

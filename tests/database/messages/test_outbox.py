@@ -294,6 +294,26 @@ def test_a_retried_message_is_due_at_once_with_all_attempts(mail_is_on):
     assert Recorder().deliver(NOON + SECOND) == 1
 
 
+def test_a_message_that_is_being_delivered_is_not_retried(mail_is_on):
+    add()
+    second = Recorder()
+
+    def first(message):
+        with pytest.raises(NotWaiting, match=r"being delivered.*Hint: "):
+            outbox.retry([message.id], now=NOON + SECOND)
+        assert second.deliver(NOON + SECOND) == 0
+
+    assert outbox.deliver_due({outbox.Kind.MAIL: first}, now=NOON) == 1
+    assert second.taken == []
+
+
+def test_a_message_that_waits_for_long_is_retried_at_once(mail_is_on):
+    add()
+    OutboxMessage.objects.update(next_attempt_at=NOON + 2 * outbox.LEASE, attempts=9)
+    assert outbox.retry([only().pk], now=NOON) == 1
+    assert (only().next_attempt_at, only().attempts) == (NOON, 0)
+
+
 def test_a_dropped_message_is_never_sent(mail_is_on):
     add()
     assert outbox.drop([only().pk]) == 1

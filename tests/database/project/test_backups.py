@@ -26,6 +26,7 @@ from scheduler.models import Account, ApiToken, AuditEntry, Result, Workunit
 from scheduler.people import audit
 from scheduler.people.personal_data import erasure
 from scheduler.results.facts import output_name
+from scheduler.storage import deleting
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -466,6 +467,18 @@ def test_daemons_delete_no_file_while_a_backup_is_running(var):
     assert not orphan.exists()
 
 
+def test_a_backup_does_not_wait_for_a_deletion_without_end(var, monkeypatch):
+    monkeypatch.setattr(deleting, "_DELETIONS_LOCK_SECONDS", 0.05)
+    with (
+        storage.deletions_allowed(),
+        pytest.raises(storage.BackupRuns, match=r"is deleting files .*\nHint: wait"),
+        storage.deletions_held(),
+    ):
+        pytest.fail("the deletions were not held")
+    with storage.deletions_held():
+        pass
+
+
 # The command
 
 
@@ -483,6 +496,9 @@ def test_the_command_prints_what_a_backup_contains_and_lacks(work, folder):
 
 def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
     assert "nothing to do" in run("upgrade")
+    text = run("upgrade", "--backup", var.parent / "unused")
+    assert "No backup was made: `project backup FOLDER` makes one." in text
+    assert not (var.parent / "unused").exists()
     with recorded_migrations(without="0028_audit_events"):
         said = json.loads(run("upgrade", "--check", "--json"))
         assert said["migrations"] == ["scheduler.0028_audit_events"]
