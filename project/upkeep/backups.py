@@ -224,7 +224,7 @@ class _Writer:
     def copy(self, files: Iterable[tuple[str, Path]]) -> None:
         """Copy files; raises `copies.Unreadable`.
 
-        Files that have just been replaced are skipped.  What is not a regular file is skipped, too,
+        Files that have just been replaced are skipped.  Links and special files are skipped, too,
         and listed in `skipped`.
         """
         for path, source in files:

@@ -57,9 +57,9 @@ def running(*, now: datetime) -> list[str]:
     return [*_serves(var), *processes.values(), *_beating(now, processes)]
 
 
-def _beating(now: datetime, found: Collection[str]) -> Iterator[str]:
+def _beating(now: datetime, listed_daemons: Collection[str]) -> Iterator[str]:
     for daemon, at in sorted(storage.signs_of_life().items()):
-        if daemon not in found and (age := now - at) < SILENT_AFTER:
+        if daemon not in listed_daemons and (age := now - at) < SILENT_AFTER:
             yield f"{daemon} (last heartbeat {max(0, round(age.total_seconds()))} s ago)"
 
 
