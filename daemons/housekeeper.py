@@ -240,7 +240,11 @@ def drop_audit_entries(now: datetime, limit: int) -> int:
 
 
 def drop_old_messages(now: datetime, limit: int) -> int:
-    """Drop delivered and parked messages after their retention times."""
+    """Drop delivered and parked messages after their retention times.
+
+    Also deletes the stored alerts, if reports of alerts were switched off.
+    """
+    alert_reports.forget_unreported()
     sent = _old("outbox_message", "sent_at", SENT_MESSAGES_KEPT)(now, limit)
     return sent + _old("outbox_message", "parked_at", PARKED_MESSAGES_KEPT)(now, limit)
 

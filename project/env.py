@@ -320,6 +320,7 @@ def mail_url(name: str) -> MailConfig | None:
         and parts.path in {"", "/"}
         and not (options or parts.fragment)
         and security in set(MailSecurity)
+        and (parts.scheme == "smtp" or security == MailSecurity.IMPLICIT)
     )
     if not is_valid:
         raise refusal

@@ -234,7 +234,8 @@ def _is_at(url: str, scheme: str, host: str) -> bool:
     if not separator or not digits.isdecimal():
         name, digits = host.lower(), ""
     port = parts.port or _PORTS[parts.scheme]
-    same_port = not digits or int(digits) == port
+    # Numbers of thousands of digits cannot be converted.
+    same_port = not digits or digits.lstrip("0") == str(port)
     return parts.scheme == scheme and parts.hostname == name.strip("[]") and same_port
 
 

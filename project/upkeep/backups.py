@@ -16,21 +16,19 @@ import os
 import secrets
 import shutil
 import stat
-from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.migrations.recorder import MigrationRecorder
+from django.core.management.base import CommandError
+from django.db import transaction
 
-from project.upkeep import copies, dumps, manifest
+from project.upkeep import copies, dumps, manifest, processes, versions
 from project.upkeep.manifest import Manifest
 from scheduler import storage
 from scheduler.health import installation
-from scheduler.models import Account, Batch, File, Host, Installation, Result, Workunit
+from scheduler.models import Account, Batch, File, Host, Result, Workunit
 from scheduler.models.audit import AuditEntry
 from scheduler.people import audit
 
@@ -49,11 +47,15 @@ class BackupRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Backup:
-    """A complete backup: its folder and its manifest; `skipped` are paths that are not files."""
+    """A complete backup: its folder and its manifest; `skipped` are paths that are not files.
+
+    `is_recorded` means that the audit log has an entry.
+    """
 
     folder: Path
     manifest: Manifest
     skipped: tuple[str, ...]
+    is_recorded: bool
 
 
 def size() -> int:
@@ -73,12 +75,17 @@ def back_up(
 ) -> Backup:
     """Make the backup `destination`, a new folder that only its owner can open.
 
-    `advance` is called with the number of copied bytes, again and again.  Raises BackupRefused,
-    `dumps.DumpFailed`, `storage.BackupRuns` and OSError; then there is no new folder.  Raises
-    CommandError if VAR_DIR and the database belong to different projects.
+    The database may be of an earlier version: then no entry is written to its audit log, and the
+    caller calls `record` after the migration.  `advance` is called with the number of copied bytes,
+    again and again.  Raises BackupRefused, `copies.Unreadable`, `dumps.DumpFailed`,
+    `storage.BackupRuns` and OSError; then there is no new folder.  Raises `processes.WrongUser`,
+    and CommandError if VAR_DIR and the database belong to different projects.
     """
     destination = destination.absolute()
-    installation.claim_folder()
+    processes.check_user()
+    is_current = not versions.missing_migrations()
+    _check_owner(is_current=is_current)
+    dumps.find_dumper()
     _check_destination(destination)
     _check_room(destination.parent, with_files=with_files)
     draft = destination.parent / f".{destination.name}.{secrets.token_hex(4)}.part"
@@ -87,45 +94,47 @@ def back_up(
     try:
         with storage.deletions_held():
             described = _dump_database(writer)
-            if with_keys:
-                writer.copy(copies.key_files(settings.KEYS_DIR))
-            if with_files:
-                writer.copy(copies.project_files(settings.VAR_DIR))
-            else:
-                writer.copy(_notices())
+            writer.copy_project(with_keys=with_keys, with_files=with_files)
         written = writer.finish(
             described, with_keys=with_keys, with_files=with_files, created_at=now
         )
         os.sync()
         _check_destination(destination)
-        draft.rename(destination)
+        backup = Backup(destination, written, tuple(writer.skipped), is_recorded=is_current)
+        with transaction.atomic():
+            # A backup whose entry cannot be written gets no name.
+            if is_current:
+                record(backup, now=now)
+            draft.rename(destination)
         _sync_folder(destination.parent)
     except BaseException:
         writer.close()
         shutil.rmtree(draft, ignore_errors=True)
         raise
-    with transaction.atomic():
-        details = {"with_keys": with_keys, "with_files": with_files}
-        event = AuditEntry.Event.BACKUP_CREATED
-        audit.record(event, subject=str(destination), details=details, now=now)
-    return Backup(destination, written, tuple(writer.skipped))
+    return backup
 
 
-def version() -> str:
-    """Return the version of Manyhands, as in pyproject.toml."""
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version("manyhands")
-    for line in (settings.BASE_DIR / "pyproject.toml").read_text(encoding="utf-8").splitlines():
-        if line.startswith("version"):
-            return line.partition("=")[2].strip().strip('"')
-    return "unknown"
+def record(backup: Backup, *, now: datetime) -> None:
+    """Write an entry about the backup to the audit log."""
+    details = {"with_keys": backup.manifest.with_keys, "with_files": backup.manifest.with_files}
+    event = AuditEntry.Event.BACKUP_CREATED
+    audit.record(event, subject=str(backup.folder), details=details, now=now)
 
 
-def applied_migrations() -> list[str]:
-    """Return the migrations that are recorded in the database, as ``app.name``."""
-    return sorted(
-        f"{app}.{name}" for app, name in MigrationRecorder(connection).applied_migrations()
-    )
+def _check_owner(*, is_current: bool) -> None:
+    """Raise CommandError if VAR_DIR and the database belong to different projects.
+
+    The models must not read a database of an earlier version.
+    """
+    if is_current:
+        installation.claim_folder()
+        return
+    identifier = dumps.project_identifier()
+    if identifier and (owner := storage.record_owner(identifier)) != identifier:
+        raise CommandError(
+            f"{settings.VAR_DIR} holds the files of another project ({owner}), not of the project "
+            f"in the database ({identifier}).\nHint: correct VAR_DIR or DATABASE_URL."
+        )
 
 
 def _check_destination(destination: Path) -> None:
@@ -166,10 +175,10 @@ def _dump_database(writer: _Writer) -> dict[str, object]:
     """Dump the database; return the facts of the manifest, read from the same snapshot."""
     with dumps.snapshot() as snapshot_id:
         facts: dict[str, object] = {
-            "identifier": str(Installation.objects.get()),
+            "identifier": dumps.project_identifier(),
             "postgresql": dumps.server_major(),
-            "migrations": applied_migrations(),
-            "counts": {table._meta.db_table: table._default_manager.count() for table in COUNTED},
+            "migrations": versions.applied_migrations(),
+            "counts": dumps.row_counts(table._meta.db_table for table in COUNTED),
         }
         path = writer.folder / manifest.DUMP
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE)
@@ -203,18 +212,47 @@ class _Writer:
         self._files += 1
         self._nbytes += nbytes
 
+    def copy_project(self, *, with_keys: bool, with_files: bool) -> None:
+        """Copy the keys and the files of the project.
+
+        Raises BackupRefused and `copies.Unreadable`.
+        """
+        if with_keys:
+            self.copy_keys(copies.key_files(settings.KEYS_DIR))
+        self.copy(copies.project_files(settings.VAR_DIR) if with_files else _notices())
+
     def copy(self, files: Iterable[tuple[str, Path]]) -> None:
-        """Copy files; skip what is not a regular file, and files that have just been replaced."""
+        """Copy files; raises `copies.Unreadable`.
+
+        Files that have just been replaced are skipped.  Links and special files are skipped, too,
+        and listed in `skipped`.
+        """
         for path, source in files:
-            target = self.folder / path
             try:
-                sha256 = self._copier.copy(source, target, mode=_PRIVATE_FILE)
+                self._copy(path, source)
             except copies.NotRegular:
                 self.skipped.append(str(source))
             except FileNotFoundError:
                 continue
-            else:
-                self.add(path, sha256, target.stat().st_size)
+
+    def copy_keys(self, files: Iterable[tuple[str, Path]]) -> None:
+        """Copy keys, of which none may be skipped; raises BackupRefused, `copies.Unreadable`."""
+        for path, source in files:
+            try:
+                self._copy(path, source)
+            except copies.NotRegular as error:
+                raise BackupRefused(
+                    f"{error} The backup would lack this key.\n"
+                    "Hint: replace a link by a copy of its file; move everything else elsewhere."
+                ) from None
+            except FileNotFoundError:
+                msg = f"{source} vanished during the backup."
+                raise BackupRefused(f"{msg}\nHint: repeat the backup.") from None
+
+    def _copy(self, path: str, source: Path) -> None:
+        target = self.folder / path
+        sha256 = self._copier.copy(source, target, mode=_PRIVATE_FILE)
+        self.add(path, sha256, target.stat().st_size)
 
     def close(self) -> None:
         self._sums.close()
@@ -234,7 +272,7 @@ class _Writer:
             format=manifest.FORMAT,
             project=settings.PROJECT.name,
             master_url=settings.PROJECT.master_url,
-            version=version(),
+            version=versions.version(),
             created_at=created_at.isoformat(),
             with_keys=with_keys,
             with_files=with_files,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -29,15 +30,35 @@ NOT_COPIED: Final = frozenset(
 )
 
 
+#: The folder of keys that a restore replaced in the VAR_DIR of the same project.
+REPLACED_KEYS: Final = "replaced"
+#: The errors of opening a symbolic link and a socket.
+_NOT_FILES: Final = frozenset({errno.ELOOP, errno.ENXIO})
+
+
 class NotRegular(Exception):
     """A path is a symbolic link, a folder or a special file, where a file was expected."""
 
 
+class Unreadable(Exception):
+    """A file or folder cannot be read; the text contains a hint."""
+
+    def __init__(self, path: object, error: OSError) -> None:
+        super().__init__(
+            f"{path} cannot be read ({error.strerror}).\n"
+            "Hint: run the command as the project's user, and correct the owner and the modes; "
+            "nothing is left out silently."
+        )
+
+
 def key_files(keys: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the path in a backup, and the path on the disk, of each key."""
+    """Yield the path in a backup, and the path on the disk, of each key.
+
+    Entries that are not regular files are included, so that they are not left out silently.
+    """
     for path in sorted(keys.iterdir()) if keys.is_dir() else ():
-        is_key = not path.name.startswith(".") and path.name not in NOT_COPIED
-        if is_key and not path.is_dir():
+        is_replaced = path.name == REPLACED_KEYS and path.is_dir()
+        if not path.name.startswith(".") and path.name not in NOT_COPIED and not is_replaced:
             yield f"{KEYS}/{path.name}", path
 
 
@@ -45,18 +66,30 @@ def project_files(var: Path) -> Iterator[tuple[str, Path]]:
     """Yield the path in a backup, and the path on the disk, of each other file.
 
     Files that are not complete (partial uploads, staged downloads) are left out: clients begin
-    these uploads again.
+    these uploads again.  Links to folders are included as such.  Raises Unreadable for a folder
+    that cannot be read.
     """
     for path in sorted(var.iterdir()):
         if is_notice(path.name):
             yield f"{FILES}/{path.name}", path
     for tree in TREES:
-        for folder, folders, names in os.walk(var / tree):
-            folders.sort()
-            for name in sorted(names):
-                if not name.startswith(".") or name.endswith(".digest"):
-                    path = Path(folder, name)
-                    yield f"{FILES}/{path.relative_to(var)}", path
+        if os.path.lexists(var / tree):
+            for path in _files_below(var / tree):
+                yield f"{FILES}/{path.relative_to(var)}", path
+
+
+def _files_below(tree: Path) -> Iterator[Path]:
+    def fail(error: OSError) -> None:
+        has_vanished = isinstance(error, FileNotFoundError) and error.filename != str(tree)
+        if not has_vanished:
+            raise Unreadable(error.filename, error)
+
+    for folder, folders, names in os.walk(tree, onerror=fail):
+        folders.sort()
+        yield from (path for name in folders if (path := Path(folder, name)).is_symlink())
+        for name in sorted(names):
+            if not name.startswith(".") or name.endswith(".digest"):
+                yield Path(folder, name)
 
 
 def total_size(paths: Iterator[tuple[str, Path]]) -> int:
@@ -69,7 +102,7 @@ def total_size(paths: Iterator[tuple[str, Path]]) -> int:
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda _nbytes: None) -> str:
-    """Return the SHA-256 of a regular file; raises NotRegular and FileNotFoundError."""
+    """Return the SHA-256 of a file; raises NotRegular, Unreadable and FileNotFoundError."""
     hashed = hashlib.sha256()
     with os.fdopen(_open(path), "rb", buffering=0) as file:
         while chunk := file.read(_CHUNK):
@@ -85,7 +118,9 @@ def _open(path: Path) -> int:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise NotRegular(f"{path} cannot be read as a file ({error.strerror}).") from None
+        if error.errno not in _NOT_FILES:
+            raise Unreadable(path, error) from None
+        raise NotRegular(f"{path} is not a regular file.") from None
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise NotRegular(f"{path} is not a regular file.")
@@ -107,7 +142,8 @@ class Copier:
     def copy(self, source: Path, target: Path, *, mode: int) -> str:
         """Copy a file to a new path, with this mode; return the SHA-256.
 
-        Raises NotRegular and FileNotFoundError for the source, and FileExistsError for the target.
+        Raises NotRegular, Unreadable and FileNotFoundError for the source, and FileExistsError for
+        the target.
         """
         descriptor = _open(source)
         with os.fdopen(descriptor, "rb", buffering=0) as file:

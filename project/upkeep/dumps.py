@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 from django.db import connection, transaction
 from psycopg import pq
+from psycopg.sql import SQL, Identifier
 
 from project.database_owner import EmbeddedPostgresError, binaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 #: Where Debian installs the programs of each version.
 _INSTALLED: Final = Path("/usr/lib/postgresql")
@@ -30,6 +31,11 @@ SELECT count(*) FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamesp
 WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
     AND c.relkind IN ('r', 'p', 'v', 'm')
 """
+
+
+#: From this version on pg_restore sets `transaction_timeout`, which earlier servers do not have;
+#: earlier versions of pg_restore cannot read the dumps of later versions of pg_dump.
+_TIMEOUT_SINCE: Final = 17
 
 
 class DumpFailed(Exception):
@@ -60,6 +66,31 @@ def database_nbytes() -> int:
     return int(nbytes)
 
 
+def project_identifier() -> str:
+    """Return the identifier of the project, or an empty string if the database has none yet."""
+    if not _exists("installation"):
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT identifier::text FROM installation")
+        return "".join(identifier for (identifier,) in cursor.fetchall())
+
+
+def row_counts(tables: Iterable[str]) -> dict[str, int]:
+    """Return the numbers of rows of those of the tables that exist."""
+    counts = {}
+    with connection.cursor() as cursor:
+        for table in filter(_exists, tables):
+            cursor.execute(SQL("SELECT count(*) FROM {}").format(Identifier(table)))
+            counts[table] = int(cursor.fetchone()[0])
+    return counts
+
+
+def _exists(table: str) -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass(%s) IS NOT NULL", [table])
+        return bool(cursor.fetchone()[0])
+
+
 @contextmanager
 def snapshot() -> Iterator[str]:
     """Open a transaction whose statements all read one snapshot; yield its identifier.
@@ -78,7 +109,7 @@ def dump(descriptor: int, snapshot_id: str) -> int:
 
     Raises DumpFailed.
     """
-    program, major = find("pg_dump", at_least=server_major())
+    program, major = find_dumper()
     options = (*_DUMP_OPTIONS, *_OWN_OPTIONS, f"--snapshot={snapshot_id}")
     _run([program, *options], stdout=descriptor)
     return major
@@ -89,12 +120,43 @@ def load(path: Path, *, pg_dump: int) -> None:
 
     The objects belong to the role of this process.  Raises DumpFailed.
     """
-    program, _ = find("pg_restore", at_least=max(server_major(), pg_dump))
+    program = find_restorer(pg_dump)
     name = str(connection.settings_dict["NAME"])
     words = [program, *_RESTORE_OPTIONS, *_OWN_OPTIONS, f"--dbname={name}", str(path)]
     # PostgreSQL would wait for the locks of an open transaction of this process.
     connection.close()
     _run(words, stdout=subprocess.DEVNULL)
+
+
+def find_dumper() -> tuple[str, int]:
+    """Return the path and the major version of a pg_dump whose dumps this server can load.
+
+    Raises DumpFailed.
+    """
+    server = server_major()
+    program, major = find("pg_dump", at_least=server)
+    if server < _TIMEOUT_SINCE <= major:
+        raise DumpFailed(
+            f"The server is PostgreSQL {server}, and could not load a dump of pg_dump {major}, the "
+            f"only one that is installed.\nHint: apt install postgresql-client-{server}."
+        )
+    return program, major
+
+
+def find_restorer(pg_dump: int) -> str:
+    """Return the path of a pg_restore for a dump of pg_dump of this major version.
+
+    Raises DumpFailed.
+    """
+    server = server_major()
+    program, major = find("pg_restore", at_least=max(server, pg_dump))
+    if server < _TIMEOUT_SINCE <= major:
+        raise DumpFailed(
+            f"The server is PostgreSQL {server}, and cannot load a dump of pg_dump {pg_dump} by "
+            f"pg_restore {major}.\nHint: set DATABASE_URL to a server of version {_TIMEOUT_SINCE} "
+            f"or later, or install a pg_restore below {_TIMEOUT_SINCE} that can read the dump."
+        )
+    return program
 
 
 def find(name: str, *, at_least: int) -> tuple[str, int]:

@@ -16,6 +16,8 @@ import re
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
+from scheduler.storage import OWNER_FILE
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -29,7 +31,6 @@ FILES: Final = "files"
 #: The folders of VAR_DIR that a backup contains.  The others hold temporary files, and files that
 #: the daemons write again.
 TREES: Final = ("archive", "download", "results", "templates", "upload")
-OWNER_FILE: Final = "project-id"
 
 _LINE: Final = re.compile(r"\\?([0-9a-f]{64})  ([^\n]+)\n")
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.db import transaction
 
-from project.upkeep import addresses
+from project.upkeep import addresses, processes
 from scheduler import signing, storage
 from scheduler.lifecycle import ServerState
 from scheduler.models import Host, Result
@@ -62,7 +62,11 @@ def prepare(new: str, *, now: datetime) -> Rename:
 
 
 def record(rename: Rename, *, now: datetime) -> None:
-    """Write the addresses to VAR_DIR; processes that start later use them."""
+    """Write the addresses to VAR_DIR; processes that start later use them.
+
+    Raises `processes.WrongUser`.
+    """
+    processes.check_user()
     storage.put_notice(addresses.NOTICE, {"addresses": [rename.new, *rename.former]})
     with transaction.atomic():
         event = AuditEntry.Event.ADDRESS_CHANGED
@@ -73,17 +77,29 @@ def _check(old: str, new: str) -> None:
     if new == old:
         msg = f"{new} is the project's address already."
         raise RenameRefused(f"{msg}\nHint: `project rename-url` needs the new address.")
-    before, after = urlsplit(old), urlsplit(new)
-    if before.scheme == "https" and after.scheme == "http":
+    if _origin(new) == _origin(old):
+        raise RenameRefused(
+            f"{old} and {new} differ only in their paths, ports or letter case: requests of "
+            "clients that use the old one cannot be distinguished.\n"
+            "Hint: use another host name, or keep the address."
+        )
+    for url in settings.PROJECT.former_urls:
+        if _origin(new) == _origin(url):
+            raise RenameRefused(
+                f"{url} was an earlier address of the project: clients that still use it cannot be "
+                f"distinguished from those that change to {new}.\nHint: use another host name."
+            )
+    if old.startswith("https:") and _origin(new)[0] == "http":
         raise RenameRefused(
             f"{new} has no TLS, and {old} has: clients ignore such a change.\n"
             "Hint: use an https address."
         )
-    if (before.scheme, before.netloc) == (after.scheme, after.netloc):
-        raise RenameRefused(
-            f"{old} and {new} differ only in their paths: requests of clients that use the old one "
-            "could not be distinguished.\nHint: use another host name, or keep the address."
-        )
+
+
+def _origin(url: str) -> tuple[str, str]:
+    """Return the scheme and the host name, by which requests are attributed to an address."""
+    parts = urlsplit(url)
+    return parts.scheme, str(parts.hostname).rstrip(".")
 
 
 def _tasks(old: str, new: str) -> list[str]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import StringIO
+from typing import TYPE_CHECKING
 
 from django.core.management import call_command
 
-from project.upkeep import backups, dumps, processes, restores
+from project.upkeep import dumps, processes, versions
+from scheduler.health.rules.alert_texts import SILENT_AFTER
+from scheduler.health.rules.checkups import MIN_POSTGRESQL
+
+if TYPE_CHECKING:
+    from datetime import datetime
 
 
 class UpgradeRefused(Exception):
@@ -24,19 +30,15 @@ class Plan:
     running: list[str]
 
 
-#: The oldest supported PostgreSQL.
-MIN_POSTGRESQL = 15
-
-
-def plan() -> Plan:
+def plan(*, now: datetime) -> Plan:
     """Return what an upgrade would do.
 
     Raises UpgradeRefused if the database is of a newer version of Manyhands, or the server of an
     older version of PostgreSQL than this one supports.
     """
-    if unknown := restores.unknown_migrations(backups.applied_migrations()):
+    if unknown := versions.unknown_migrations(versions.applied_migrations()):
         raise UpgradeRefused(
-            f"The database is of a newer version: this version ({backups.version()}) lacks the "
+            f"The database is of a newer version: this version ({versions.version()}) lacks the "
             f"migration {unknown[0]}.\nHint: install that version; to go back to this one, restore "
             "a backup that was made with it."
         )
@@ -48,10 +50,10 @@ def plan() -> Plan:
             "restore."
         )
     return Plan(
-        version=backups.version(),
+        version=versions.version(),
         postgresql=major,
-        migrations=restores.missing_migrations(),
-        running=processes.running(),
+        migrations=versions.missing_migrations(),
+        running=processes.running(now=now),
     )
 
 
@@ -60,7 +62,9 @@ def check_stopped(upgrade: Plan) -> None:
     if upgrade.running:
         raise UpgradeRefused(
             f"These processes are running: {', '.join(upgrade.running)}.\n"
-            "Hint: stop `serve`, or the daemons (`systemctl stop manyhands.target`)."
+            "Hint: stop `serve`, the daemons (`systemctl stop manyhands.target`) or the Celery "
+            "workers. A daemon whose process is not known counts as running until "
+            f"{SILENT_AFTER.total_seconds():.0f} s after its last heartbeat."
         )
 
 

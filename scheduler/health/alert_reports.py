@@ -24,6 +24,7 @@ from scheduler.health.rules import report_texts
 from scheduler.health.rules.report_texts import LASTS_FOR, Reported
 from scheduler.messages import outbox
 from scheduler.messages.rules import mail_rules
+from scheduler.models import AlertState
 
 _TIMEOUT_SECONDS: Final = 10.0
 _OK, _REDIRECTS = 200, 300
@@ -39,9 +40,9 @@ def report(*, now: datetime) -> int:
 
     Nothing is read if neither `ALERT_MAIL` nor `ALERT_WEBHOOK` is set.
     """
-    mails_to = settings.ALERTS.mail if outbox.sends_mail() else ()
-    if not mails_to and not settings.ALERTS.webhook:
+    if not _is_on():
         return 0
+    mails_to = settings.ALERTS.mail if outbox.sends_mail() else ()
     current = {
         (alert.kind, _text(alert.subject, _MAX_SUBJECT)): alert for alert in alerts.current(now=now)
     }
@@ -61,6 +62,19 @@ def report(*, now: datetime) -> int:
         if began or ended:
             _queue(mails_to, began, ended, now=now)
     return len(began) + len(ended)
+
+
+def forget_unreported() -> None:
+    """Delete the stored alerts if no alerts are reported.
+
+    Otherwise their ends would be reported when reports are switched on again.
+    """
+    if not _is_on():
+        AlertState.objects.all().delete()
+
+
+def _is_on() -> bool:
+    return bool(settings.ALERTS.webhook or (settings.ALERTS.mail and outbox.sends_mail()))
 
 
 def _queue(

@@ -17,11 +17,10 @@ from scheduler import sql, storage
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, judge
+from scheduler.health.rules.checkups import NEARLY_FULL_NBYTES
 from scheduler.models import App, ScienceFailure
 from scheduler.queues import slots
 
-#: The disk is nearly full if the free space minus the reserve is below this number of bytes.
-NEARLY_FULL_NBYTES = 2_000_000_000
 #: Columns of an app with the names and options of science code.
 SCIENCE_COLUMNS = (
     "validator",

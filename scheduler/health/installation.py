@@ -15,9 +15,16 @@ from scheduler.models import Installation
 def claim_folder() -> None:
     """Store the project's identifier in VAR_DIR, or compare it with the stored identifier.
 
-    Raises `CommandError` if VAR_DIR belongs to another project, or if the database is not migrated.
+    Raises `CommandError` if VAR_DIR belongs to another project, if the database is not migrated, or
+    if a restore was not completed.
     Machines that share a database may share a VAR_DIR or use separate ones.
     """
+    if (settings.VAR_DIR / storage.INCOMPLETE_RESTORE).exists():
+        msg = f"A restore into {settings.VAR_DIR} failed after the database was loaded."
+        raise CommandError(
+            f"{msg}\nHint: restore again into a new VAR_DIR and, with DATABASE_URL, another empty "
+            "database."
+        )
     try:
         row, _ = Installation.objects.get_or_create(id=1, defaults={"identifier": uuid4()})
     except ProgrammingError as error:

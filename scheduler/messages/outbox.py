@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Final
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from scheduler import sql, wakeups
 from scheduler.messages.rules import mail_rules
@@ -122,7 +122,8 @@ def deliver_due(channels: Mapping[int, Channel], *, now: datetime, limit: int = 
     """Deliver due messages of the kinds in `channels`; return the number of delivered messages.
 
     Two statements, whatever the number of messages.  A message that cannot be delivered is retried
-    with growing delays, and then parked.
+    with growing delays, and then parked; one that raises another exception than `DeliveryFailed`
+    is parked at once.
     """
     if not channels:
         return 0
@@ -136,7 +137,7 @@ def deliver_due(channels: Mapping[int, Channel], *, now: datetime, limit: int = 
     try:
         _deliver(sorted(leased, key=lambda message: message.id), channels, outcomes, now=now)
     finally:
-        # After an unexpected exception, too: delivered messages must not be sent again.
+        # After an interruption, too: delivered messages must not be sent again.
         if leased:
             _settle(leased, outcomes, now=now, lease_until=lease_until)
     return sum(outcome.sent_at is not None for outcome in outcomes.values())
@@ -157,6 +158,9 @@ def _deliver(
             channels[message.kind](message)
         except DeliveryFailed as failure:
             outcomes[message.id] = _failed(message, failure, now=now)
+        except Exception as error:  # noqa: BLE001 - the other messages are delivered
+            fault = DeliveryFailed(f"{type(error).__name__}: {error}", is_final=True)
+            outcomes[message.id] = _failed(message, fault, now=now)
         else:
             outcomes[message.id] = _Outcome(sent_at=now)
 
@@ -202,9 +206,19 @@ def _settle(
 def retry(ids: Sequence[int], *, now: datetime) -> int:
     """Make waiting and parked messages due at once, with all attempts; return their number.
 
-    Raises `NotWaiting` if none of the messages waits or is parked.
+    Messages whose next attempt is at most `LEASE` away are not changed, because they may be leased:
+    a second process would deliver them, too.  Raises `NotWaiting` if no message was changed.
     """
-    changed = _unsent(ids).update(next_attempt_at=now, parked_at=None, attempts=0)
+    may_be_leased = Q(next_attempt_at__gt=now, next_attempt_at__lte=now + LEASE)
+    changed = (
+        _unsent(ids).exclude(may_be_leased).update(next_attempt_at=now, parked_at=None, attempts=0)
+    )
+    if not changed and _unsent(ids).exists():
+        minutes = LEASE // timedelta(minutes=1)
+        raise NotWaiting(
+            f"The messages are being delivered, or are tried again within {minutes} minutes. "
+            "Hint: reload the list later."
+        )
     _require(changed, "No selected message is waiting or parked")
     wakeups.after_commit("housekeeper")
     return changed

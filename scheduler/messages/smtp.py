@@ -9,6 +9,7 @@ The certificate of the server is verified.
 
 from __future__ import annotations
 
+import re
 import smtplib
 import socket
 import ssl
@@ -17,9 +18,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from email.headerregistry import Address
+from email.header import Header
 from email.message import EmailMessage
-from email.policy import SMTP
+from email.policy import SMTP, Policy
 from email.utils import format_datetime
 from typing import Final, Self
 
@@ -33,6 +34,10 @@ _READY: Final = 220
 _PERMANENT: Final = 500
 #: Only ASCII lines of at most 78 characters, which every mail server accepts.
 _POLICY = SMTP.clone(cte_type="7bit")
+_MAX_LINE: Final = 76
+_LINE_END: Final = "\r\n"
+#: A display name that needs neither quotes nor encoding: one line of atoms.
+_PHRASE: Final = re.compile(r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~ -]{1,50}")
 
 
 class _Deadline:
@@ -201,14 +206,55 @@ def _encrypt(client: smtplib.SMTP, host: str) -> None:
     encrypted.do_handshake()
 
 
+class _Written(str):
+    """The final text of a header, in lines.
+
+    The email package must not parse it: it decodes words of RFC 2047 in a plain string, and writes
+    the line breaks in them as they are, so that a subject could add headers.
+    """
+
+    __slots__ = ("name",)
+    name: str
+
+    def __new__(cls, name: str, text: str) -> Self:
+        header = super().__new__(cls, text)
+        header.name = name
+        return header
+
+    def fold(self, *, policy: Policy) -> str:
+        """Return the lines of the header; the email package calls this."""
+        return f"{self.name}: {self}{policy.linesep}"
+
+
+def _encoded(name: str, text: str) -> str:
+    """Return the value of a header that every reader shows as exactly this text."""
+    line = mail_rules.one_line(text)
+    charset = "us-ascii" if _is_plain(line) else "utf-8"
+    return Header(line, charset, maxlinelen=_MAX_LINE, header_name=name).encode(linesep=_LINE_END)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text can be written without encoding, and folded at its blanks."""
+    words = text.split()
+    is_short = max(map(len, words), default=0) < _MAX_LINE // 2
+    return text.isascii() and text == " ".join(words) and "=?" not in text and is_short
+
+
+def _mailbox(display_name: str, address: str) -> str:
+    if _PHRASE.fullmatch(display_name) and _is_plain(display_name):
+        return f"{display_name} <{address}>"
+    encoded = Header(display_name, "utf-8", maxlinelen=_MAX_LINE, header_name="From")
+    return f"{encoded.encode(linesep=_LINE_END)}{_LINE_END} <{address}>"
+
+
 def composed(message: Message, *, sender: str, sender_name: str) -> bytes:
     """Return a mail as bytes.  Its Message-ID is the same in every attempt."""
     created_at = message.created_at.astimezone(UTC)
     domain = sender.rpartition("@")[2]
     mail = EmailMessage(policy=_POLICY)
-    mail["From"] = Address(mail_rules.one_line(sender_name), addr_spec=sender)
-    mail["To"] = Address(addr_spec=message.recipient)
-    mail["Subject"] = message.subject
+    mail["From"] = _Written("From", _mailbox(mail_rules.one_line(sender_name), sender))
+    mail["To"] = _Written("To", mail_rules.one_line(message.recipient))
+    mail["Subject"] = _Written("Subject", _encoded("Subject", message.subject))
     mail["Date"] = format_datetime(created_at)
     mail["Message-ID"] = f"<{message.id}.{_stamp(created_at)}.outbox@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"

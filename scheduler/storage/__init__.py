@@ -102,6 +102,8 @@ from scheduler.storage.notices import notice as notice
 from scheduler.storage.notices import put_notice as put_notice
 from scheduler.storage.notices import show_life as show_life
 from scheduler.storage.notices import signs_of_life as signs_of_life
+from scheduler.storage.owner import INCOMPLETE_RESTORE as INCOMPLETE_RESTORE
+from scheduler.storage.owner import OWNER_FILE as OWNER_FILE
 from scheduler.storage.owner import record_owner as record_owner
 from scheduler.storage.owner import unusable_folders as unusable_folders
 from scheduler.storage.remote import Store as Store

@@ -30,11 +30,13 @@ _SAMPLE_SIZE, _SLOW_SECONDS = 16, 60e-6
 #: A process that begins to delete files has `backup.lock` for some microseconds; a backup has it
 #: much longer.
 _BACKUP_LOCK_SECONDS: Final = 5.0
+#: A deletion of very many old files takes minutes.
+_DELETIONS_LOCK_SECONDS: Final = 600.0
 _RETRY_SECONDS: Final = 0.01
 
 
 class BackupRuns(Exception):
-    """Another backup of this VAR_DIR is running. Hint: wait for its end."""
+    """Another backup of this VAR_DIR, or a deletion, is running. Hint: wait for its end."""
 
 
 class DeletionsHeld(Exception):
@@ -62,20 +64,13 @@ def deletions_allowed() -> Iterator[None]:
 def deletions_held() -> Iterator[None]:
     """Hold all deletions of files inside the block; wait for deletions that are in progress.
 
-    Raises BackupRuns if another process holds them.
+    Raises BackupRuns if another process holds them, or does not finish its deletions.
     """
     with _lock_file("backup.lock") as backup, _lock_file("deletions.lock") as deletions:
-        give_up_at = monotonic() + _BACKUP_LOCK_SECONDS
-        while True:
-            try:
-                fcntl.flock(backup, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if monotonic() > give_up_at:
-                    msg = f"Another backup of {settings.VAR_DIR} is running."
-                    raise BackupRuns(f"{msg}\nHint: wait for its end.") from None
-                sleep(_RETRY_SECONDS)
-        fcntl.flock(deletions, fcntl.LOCK_EX)
+        msg = f"Another backup of {settings.VAR_DIR} is running."
+        _lock(backup, _BACKUP_LOCK_SECONDS, msg)
+        msg = f"A process is deleting files of {settings.VAR_DIR} and does not finish."
+        _lock(deletions, _DELETIONS_LOCK_SECONDS, msg)
         yield
 
 
@@ -86,6 +81,20 @@ def _lock_file(name: str) -> Iterator[int]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, seconds: float, problem: str) -> None:
+    """Take an exclusive lock; raises BackupRuns if that is not possible within some seconds."""
+    give_up_at = monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if monotonic() > give_up_at:
+                raise BackupRuns(f"{problem}\nHint: wait for its end.") from None
+            sleep(_RETRY_SECONDS)
+        else:
+            return
 
 
 def delete_each(names: Iterable[str], delete: Callable[[str], None]) -> dict[str, str]:

@@ -8,7 +8,9 @@ from typing import Final
 
 from django.conf import settings
 
-FILE: Final = "project-id"
+OWNER_FILE: Final = "project-id"
+#: The file of VAR_DIR that exists while a restore is not complete.
+INCOMPLETE_RESTORE: Final = "restore.incomplete"
 #: The folders of VAR_DIR in which processes create and delete files.
 _FOLDERS: Final = (
     "",
@@ -29,7 +31,7 @@ def record_owner(identifier: str) -> str:
 
     If no identifier is recorded, this records and returns `identifier`.
     """
-    path = settings.VAR_DIR / FILE
+    path = settings.VAR_DIR / OWNER_FILE
     recorded: str = path.read_text().strip() if path.exists() else ""
     if recorded:
         return recorded

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import stat
+from io import StringIO
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from project.upkeep import backups, copies, dumps, manifest, restores
+from project.upkeep import backups, copies, dumps, manifest, restore_checks, restores, versions
 from project.upkeep.manifest import BadBackup
-from tests.security.other_users import STRANGER, needs_root, run_as
+from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
 
 IDENTIFIER = "3f0f1f6e-8d55-4d2f-9d5b-0c1d6a1f3b11"
 
@@ -59,6 +62,7 @@ def backup(var, tmp_path, monkeypatch):
         created_at=timezone.now(),
     )
     monkeypatch.setattr(dumps, "server_major", lambda: 18)
+    monkeypatch.setattr(dumps, "find_restorer", lambda _pg_dump: "pg_restore")
     monkeypatch.setattr(dumps, "count_objects", lambda: 0)
     monkeypatch.setattr(dumps, "load", lambda *_, **__: pytest.fail("the database was loaded"))
     return folder
@@ -79,6 +83,105 @@ def seal(folder):
 
 def files_in(folder):
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+# Nothing is left out silently
+
+
+@pytest.fixture
+def project(var):
+    """A VAR_DIR with an input, an output and a key."""
+    for name in ("download/0a/input", "upload/0b/output", "keys/upload_grant_keys", "project-id"):
+        path = var / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name)
+    return var
+
+
+@pytest.fixture
+def writer(tmp_path):
+    folder = tmp_path / "draft"
+    folder.mkdir(mode=0o700)
+    writer = backups._Writer(folder, lambda _nbytes: None)
+    yield writer
+    writer.close()
+
+
+@pytest.fixture
+def unreadable(monkeypatch):
+    """Return a function that makes a path unreadable, also for root."""
+    paths = set()
+
+    def denies(function):
+        def checked(path, *args, **options):
+            if os.fspath(path) in paths:
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), os.fspath(path))
+            return function(path, *args, **options)
+
+        return checked
+
+    for name in ("open", "scandir"):
+        monkeypatch.setattr(os, name, denies(getattr(os, name)))
+    return lambda path: paths.add(os.fspath(path))
+
+
+@pytest.mark.parametrize("name", ["download/0a/input", "keys/upload_grant_keys", "project-id"])
+def test_a_backup_fails_at_a_file_that_it_cannot_read(project, writer, unreadable, name):
+    unreadable(project / name)
+    with pytest.raises(copies.Unreadable, match=rf"{name} cannot be read .*\nHint: "):
+        writer.copy_project(with_keys=True, with_files=True)
+
+
+@pytest.mark.parametrize("name", ["download", "upload/0b"])
+def test_a_backup_fails_at_a_folder_that_it_cannot_read(project, writer, unreadable, name):
+    unreadable(project / name)
+    with pytest.raises(copies.Unreadable, match=rf"{name} cannot be read .*\nHint: "):
+        writer.copy_project(with_keys=True, with_files=True)
+
+
+@pytest.mark.parametrize("target", ["missing", "upload/0b/output"])
+def test_a_backup_fails_if_a_folder_is_a_link_to_nothing_or_a_file(project, writer, target):
+    (project / "results").symlink_to(project / target)
+    with pytest.raises(copies.Unreadable, match=r"results cannot be read .*\nHint: "):
+        writer.copy_project(with_keys=True, with_files=True)
+
+
+def test_a_linked_folder_in_a_tree_is_reported_as_skipped(project, writer, tmp_path):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "output").write_text("output")
+    (project / "upload" / "0c").symlink_to(tmp_path / "other")
+    writer.copy_project(with_keys=True, with_files=True)
+    assert writer.skipped == [str(project / "upload" / "0c")]
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "folder", "named pipe"])
+def test_a_backup_fails_at_a_key_that_is_not_a_file(project, writer, kind):
+    key = project / "keys" / "code_sign_public"
+    if kind == "folder":
+        key.mkdir()
+    elif kind == "named pipe":
+        os.mkfifo(key)
+    else:
+        key.symlink_to(project / "project-id" if kind == "link" else "missing")
+    reason = r"code_sign_public is not a regular file.*\nHint: "
+    with pytest.raises(backups.BackupRefused, match=reason):
+        writer.copy_project(with_keys=True, with_files=True)
+
+
+def test_a_backup_fails_at_a_key_that_vanishes(project, writer):
+    files = [("keys/code_sign_public", project / "keys" / "code_sign_public")]
+    with pytest.raises(backups.BackupRefused, match=r"code_sign_public .*\nHint: "):
+        writer.copy_keys(files)
+
+
+def test_replaced_keys_are_not_in_a_backup(project, writer):
+    (project / "keys" / "replaced").mkdir()
+    (project / "keys" / "replaced" / "secret_key").write_text("an earlier one")
+    writer.copy_project(with_keys=True, with_files=False)
+    assert files_in(writer.folder / "keys") == ["upload_grant_keys"]
+
+
+# Access to a backup
 
 
 def test_only_the_owner_can_open_the_files_of_a_backup(backup):
@@ -190,7 +293,7 @@ def test_a_missing_and_an_additional_file_are_refused(backup, var):
 @pytest.mark.parametrize("mode", [0o770, 0o702])
 def test_a_backup_that_others_can_change_is_refused(backup, var, mode):
     backup.chmod(mode)
-    with pytest.raises(restores.RestoreRefused, match="Other users can change"):
+    with pytest.raises(restore_checks.RestoreRefused, match="Other users can change"):
         restore(backup)
     assert files_in(var) == []
 
@@ -198,8 +301,56 @@ def test_a_backup_that_others_can_change_is_refused(backup, var, mode):
 @needs_root
 def test_a_backup_that_belongs_to_another_user_is_refused(backup, var):
     os.chown(backup, STRANGER, STRANGER)
-    with pytest.raises(restores.RestoreRefused, match=f"belongs to another user \\({STRANGER}\\)"):
+    with pytest.raises(
+        restore_checks.RestoreRefused, match=f"belongs to another user \\({STRANGER}\\)"
+    ):
         restore(backup)
+    assert files_in(var) == []
+
+
+ENTRIES = ["database.dump", "keys", "keys/secret_key", "files/upload/0a", "files/upload/0a/name"]
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize("mode", [0o770, 0o702])
+def test_an_entry_of_a_backup_that_others_can_change_is_refused(backup, var, name, mode):
+    (backup / name).chmod(mode)
+    with pytest.raises(restore_checks.RestoreRefused, match=f"Other users can change .*{name} "):
+        restore(backup)
+    assert files_in(var) == []
+
+
+@needs_root
+@pytest.mark.parametrize("name", ENTRIES)
+def test_an_entry_of_a_backup_that_belongs_to_another_user_is_refused(backup, var, name):
+    os.chown(backup / name, STRANGER, STRANGER)
+    with pytest.raises(restore_checks.RestoreRefused, match=f"{name} belongs to another user"):
+        restore(backup)
+    assert files_in(var) == []
+
+
+# The user of the commands
+
+
+@needs_root
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("backup", "BACKUP"),
+        ("upgrade", "--no-backup", "--yes"),
+        ("rename-url", "https://new.example/", "--yes"),
+    ],
+)
+def test_a_command_of_another_user_than_the_owner_of_var_dir_is_refused(
+    var, tmp_path, monkeypatch, words
+):
+    monkeypatch.setattr(versions, "missing_migrations", lambda: ["scheduler.0028_audit_events"])
+    os.chown(var, NOBODY, NOBODY)
+    words = [word.replace("BACKUP", str(tmp_path / "saved")) for word in words]
+    reason = r"belongs to the user nobody, .*\nHint: .*`sudo -u nobody .*`"
+    with pytest.raises(CommandError, match=reason):
+        call_command("project", *words, stdout=StringIO(), stderr=StringIO())
     assert files_in(var) == []
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from email import message_from_string
+from email.header import decode_header, make_header
+from email.utils import parseaddr
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -19,7 +22,7 @@ from scheduler.messages.rules.mail_rules import BadMail
 from scheduler.models import OutboxMessage
 from tests import rows
 from tests.conftest import NOON
-from tests.mail_server import closed_port
+from tests.mail_server import closed_port, mail_server
 
 BREAKS = ["\n", "\r", "\r\n", "\0", "\x0b", "\x1c", "\x85", "\u2028"]
 
@@ -79,6 +82,79 @@ def test_a_project_name_with_a_line_break_does_not_add_a_header():
     message = Message(1, 1, "ada@example.org", "Hi", "x", NOON, 1)
     data = smtp.composed(message, sender="a@example.org", sender_name="P\r\nBcc: eve@example.org")
     assert b"\r\nBcc" not in data
+
+
+ENCODED_WORDS = [
+    "=?utf-8?q?x=0ABcc:_eve@evil.org=0AX:_y?=",
+    "=?utf-8?q?x=0D=0ABcc:_eve@evil.org=0D=0AX:_y?=",
+    "=?utf-8?b?eApCY2M6IGV2ZUBldmlsLm9yZwpYOiB5?=",
+    "Batch =?iso-8859-1?q?caf=E9?= is finished",
+    "ü =?utf-8?q?x=0ABcc:_eve@evil.org=0AX:_y?= and more",
+    "=?utf-8?q?x=0ABcc:_eve@evil.org=0AX:_y?= " * 4,
+    "a " * 99 + "b",
+    "ü" * 200,
+    "x" * 200,
+    " blank, at both ends ",
+]
+
+
+def sent(message, *, sender_name="Manyhands"):
+    """Send a message to a real server; return the header lines and the parsed mail."""
+    with mail_server() as server:
+        config = server.config()
+        with smtp.Session(config, sender="noreply@example.org", sender_name=sender_name) as session:
+            session.send(message)
+        [(_, _, data)] = server.mails
+    lines = data.partition("\r\n\r\n")[0].split("\r\n")
+    return lines, message_from_string(data)
+
+
+def names_of(lines):
+    return [line.partition(":")[0] for line in lines if not line.startswith(" ")]
+
+
+def literal(header):
+    """Return the text that a reader shows for a header."""
+    return str(make_header(decode_header("".join(header.splitlines()))))
+
+
+HEADERS = [
+    *("From", "To", "Subject", "Date", "Message-ID", "Auto-Submitted"),
+    *("Content-Type", "Content-Transfer-Encoding", "MIME-Version"),
+]
+
+
+@pytest.mark.parametrize("subject", ENCODED_WORDS)
+def test_an_encoded_word_in_a_subject_arrives_as_literal_text_on_one_header(subject):
+    lines, mail = sent(Message(1, 1, "ada@example.org", subject, "x", NOON, 1))
+    assert names_of(lines) == HEADERS
+    assert literal(mail["Subject"]) == subject
+    assert all(len(line) <= 78 for line in lines if " " in line.strip())
+
+
+@pytest.mark.parametrize("name", [*ENCODED_WORDS[:5], 'Müller, "X" <eve@evil.org>', "a, b"])
+def test_a_project_name_arrives_as_literal_text_on_one_header(name):
+    lines, mail = sent(Message(1, 1, "ada@example.org", "Hi", "x", NOON, 1), sender_name=name)
+    assert names_of(lines) == HEADERS
+    display_name, address = parseaddr("".join(mail["From"].splitlines()))
+    assert address == "noreply@example.org"
+    assert literal(display_name) == name
+
+
+def test_an_encoded_word_in_a_recipient_adds_no_header():
+    recipient = "=?utf-8?q?x=0ABcc=3Aeve=40evil.org=0AX?=@example.org"
+    lines, _ = sent(Message(1, 1, recipient, "Hi", "x", NOON, 1))
+    assert names_of(lines) == HEADERS
+    assert f"To: {recipient}" in lines
+
+
+@pytest.mark.parametrize(
+    "local", ["a..b", ".a", "a.", "..", ".", "=?utf-8?q?x=0ABcc=3Aeve=40evil.org=0AX?="]
+)
+@pytest.mark.django_db
+def test_an_address_that_a_mail_library_reads_differently_is_refused(mail_is_on, local):
+    with pytest.raises(BadMail):
+        outbox.add([f"{local}@example.org"], "Hi", "x", now=NOON)
 
 
 # Secrets

@@ -17,7 +17,16 @@ from django.utils import timezone
 from rich.progress import DownloadColumn, TimeRemainingColumn
 
 from project import env
-from project.upkeep import backups, dumps, renames, restores, upgrades
+from project.upkeep import (
+    backups,
+    copies,
+    dumps,
+    processes,
+    renames,
+    restore_checks,
+    restores,
+    upgrades,
+)
 from project.upkeep.manifest import BadBackup, Manifest
 from scheduler import storage
 from scheduler.management.base import PlainCommand, ShellActor, plural, require
@@ -27,12 +36,17 @@ REFUSALS = (
     BadBackup,
     OSError,
     backups.BackupRefused,
+    copies.Unreadable,
     dumps.DumpFailed,
     renames.RenameRefused,
-    restores.RestoreRefused,
+    processes.WrongUser,
+    restore_checks.RestoreRefused,
+    restores.RestoreIncomplete,
     storage.BackupRuns,
     upgrades.UpgradeRefused,
 )
+
+_NO_KEYS = "the keys (--without-keys)"
 
 
 class Command(ShellActor, PlainCommand):
@@ -89,6 +103,9 @@ class Command(ShellActor, PlainCommand):
         self.stdout.write(_sentence(backup))
         for text in missing:
             self.stdout.write(f"Not included: {text}.")
+        self._warn_of_skipped(backup)
+
+    def _warn_of_skipped(self, backup: backups.Backup) -> None:
         for path in backup.skipped:
             self.stderr.write(f"Warning: {path} is not a regular file, so it was left out.")
 
@@ -98,7 +115,7 @@ class Command(ShellActor, PlainCommand):
 
     def _restore(self, options: Mapping[str, Any]) -> None:
         folder: Path = options["folder"]
-        described = restores.read_manifest(folder)
+        described = restore_checks.read_manifest(folder)
         with _bar("restore", lambda: 2 * described.nbytes) as advance:
             restored = restores.restore(folder, advance=advance, now=timezone.now())
         hints = _after_restore(restored)
@@ -115,7 +132,7 @@ class Command(ShellActor, PlainCommand):
 
     def _upgrade(self, options: Mapping[str, Any]) -> None:
         require(options["check"] or not options["json"], "--json requires --check. Hint: add it.")
-        plan = upgrades.plan()
+        plan = upgrades.plan(now=timezone.now())
         if options["json"]:
             self._print_json(asdict(plan))
             return
@@ -127,10 +144,15 @@ class Command(ShellActor, PlainCommand):
             options["backup"] or options["no_backup"],
             "An upgrade needs a backup. Hint: --backup FOLDER, or --no-backup.",
         )
+        processes.check_user()
         self._confirm("Upgrade now?", yes=options["yes"])
-        if options["backup"]:
-            self.stdout.write(_sentence(self._back_up(options["backup"])))
+        backup = self._back_up(options["backup"]) if options["backup"] else None
+        if backup:
+            self.stdout.write(_sentence(backup))
+            self._warn_of_skipped(backup)
         upgrades.migrate()
+        if backup and not backup.is_recorded:
+            backups.record(backup, now=timezone.now())
         self.stdout.write(f"Applied {plural(len(plan.migrations), 'migration')}.")
         call_command("fsck", stdout=self.stdout)
         self.stdout.write(
@@ -194,7 +216,7 @@ def _not_included(described: Manifest) -> list[str]:
     if described.store:
         missing.append(f"files in the store {described.store}: back up the bucket")
     if not described.with_keys:
-        missing.append("the keys (--without-keys)")
+        missing.append(_NO_KEYS)
     return missing
 
 
@@ -206,7 +228,14 @@ def _after_restore(restored: restores.Restored) -> list[str]:
             f"{settings.PROJECT.master_url}: set it to the former before the start, or then change "
             "it by `project rename-url`"
         )
-    missing = [text for text in _not_included(described) if "keys" not in text]
+    hints.append(
+        f"tokens, keys, passwords and rights are those of {described.created_at}: revoke again "
+        "what was revoked since (docs/backup.md)"
+    )
+    hints.append(
+        "accounts that were erased since are back with their personal data: erase them again"
+    )
+    missing = [text for text in _not_included(described) if text != _NO_KEYS]
     hints += [f"restore separately: {text}" for text in missing]
     if not settings.DATABASES["default"].get("EMBEDDED"):
         hints.append("with database roles, run `manage.py database_roles grant`")
@@ -217,7 +246,10 @@ def _after_restore(restored: restores.Restored) -> list[str]:
 def _plan_lines(plan: upgrades.Plan, options: Mapping[str, Any]) -> list[str]:
     lines = [f"Manyhands {plan.version}, PostgreSQL {plan.postgresql}."]
     if not plan.migrations:
-        return [*lines, "The database is up to date; there is nothing to do."]
+        lines.append("The database is up to date; there is nothing to do.")
+        if options["backup"]:
+            lines.append("No backup was made: `project backup FOLDER` makes one.")
+        return lines
     if plan.running:
         lines.append(f"Running, to be stopped first: {', '.join(plan.running)}.")
     if options["backup"]:

@@ -195,7 +195,7 @@ def _science(facts: Facts) -> Iterator[Alert]:
         if count:
             yield Alert(
                 "science_parked",
-                f"{_count(count, 'subject')} of stage {stage} {'is' if count == 1 else 'are'} "
+                f"{counted(count, 'subject')} of stage {stage} {'is' if count == 1 else 'are'} "
                 f"parked: science code failed on {'it' if count == 1 else 'them'} too often.",
                 "`manage.py parked` shows the errors and can retry them.",
                 stage,
@@ -219,14 +219,14 @@ def _refusals(facts: Facts) -> Iterator[Alert]:
         )
         yield Alert(
             "refused_by_all",
-            f"{_count(count, 'workunit')} {'was' if count == 1 else 'were'} refused to {hosts} "
+            f"{counted(count, 'workunit')} {'was' if count == 1 else 'were'} refused to {hosts} "
             f"that requested work in the last {SEEN_WITHIN.days} days.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
     if count := facts.hard_to_send:
         yield Alert(
             "hard_to_send",
-            f"{_count(count, 'workunit')} {'has' if count == 1 else 'have'} at least half of the "
+            f"{counted(count, 'workunit')} {'has' if count == 1 else 'have'} at least half of the "
             "refusals that make a workunit unsendable.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
@@ -241,7 +241,7 @@ def _queues(facts: Facts, now: datetime) -> Iterator[Alert]:
     if (more := len(standing) - _MAX_NAMES) > 0:
         yield Alert(
             "queue_stands_still",
-            f"{_count(more, 'further queue')} with work {'sends' if more == 1 else 'send'} none.",
+            f"{counted(more, 'further queue')} with work {'sends' if more == 1 else 'send'} none.",
             "scientist queue list shows the queues.",
             "further queues",
         )
@@ -251,7 +251,7 @@ def _deadlines(facts: Facts) -> Iterator[Alert]:
     if facts.open_outages:
         yield Alert(
             "outage",
-            f"{_count(facts.open_outages, 'outage')} {'is' if facts.open_outages == 1 else 'are'} "
+            f"{counted(facts.open_outages, 'outage')} {'is' if facts.open_outages == 1 else 'are'} "
             "not applied yet: deadlines are still to be moved.",
             "the timeout_checker moves the deadlines; check whether this daemon runs.",
         )
@@ -269,7 +269,7 @@ def _messages(facts: Facts) -> Iterator[Alert]:
     if count := facts.parked_messages:
         yield Alert(
             "message_parked",
-            f"{_count(count, 'message')} of the outbox could not be delivered.",
+            f"{counted(count, 'message')} of the outbox could not be delivered.",
             "the list in the admin under outbox shows the errors, and can retry or drop messages; "
             "`manage.py doctor` checks the mail server.",
         )
@@ -279,7 +279,7 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + (" and more" if len(names) > _MAX_NAMES else "")
 
 
-def _count(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 

@@ -10,7 +10,7 @@ from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-from scheduler.health.rules.alert_texts import SILENT_AFTER, WEB_SILENT_AFTER, duration
+from scheduler.health.rules.alert_texts import SILENT_AFTER, WEB_SILENT_AFTER, counted, duration
 
 MIN_POSTGRESQL: Final = 15
 #: A transaction that is open for longer keeps dead rows of the queue tables from being removed.
@@ -132,8 +132,8 @@ def _server(facts: DatabaseFacts) -> Finding:
 
 def _migrations(facts: DatabaseFacts) -> Finding:
     if facts.unapplied:
-        value = f"{_count(len(facts.unapplied), 'migration')} not applied: "
-        hint = "stop the daemons, save the database, and run `manage.py migrate`."
+        value = f"{counted(len(facts.unapplied), 'migration')} not applied: "
+        hint = "stop the daemons, and run `manage.py project upgrade --backup FOLDER`."
         return Finding("migrations", Level.FAILURE, value + _listed(facts.unapplied), hint)
     return Finding("migrations", Level.OK, "all applied")
 
@@ -191,7 +191,7 @@ def _web(facts: DatabaseFacts, now: datetime) -> Finding:
 
 
 def _outbox(facts: DatabaseFacts, now: datetime) -> Finding:
-    waiting = f"{_count(facts.waiting_messages, 'message')} waiting"
+    waiting = f"{counted(facts.waiting_messages, 'message')} waiting"
     if facts.parked_messages:
         value = f"{waiting}, {facts.parked_messages} parked"
         hint = "the admin shows the errors under outbox, and can retry or drop the messages."
@@ -345,7 +345,10 @@ def _address(facts: PageFacts, url: str) -> Finding:
         return Finding(check, Level.FAILURE, value, hint)
     value = f"{where} answered in {facts.seconds * 1000:.0f} ms"
     if is_loopback(url):
-        hint = "set MASTER_URL before volunteers on other computers attach; it can never change."
+        hint = (
+            "set MASTER_URL before volunteers on other computers attach; afterwards only "
+            "`manage.py project rename-url` can change it."
+        )
         return Finding(check, Level.WARNING, value, hint)
     return Finding(check, Level.OK, value)
 
@@ -452,10 +455,6 @@ def _alerts(facts: MailFacts, *, public: bool) -> Finding:
 
 
 # Texts
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _listed(names: Sequence[str]) -> str:

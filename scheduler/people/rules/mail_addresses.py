@@ -9,9 +9,11 @@ from typing import Final
 MAX_ADDRESS: Final = 254
 
 #: The characters of RFC 5322 without quoted local parts, so no blank, comma, quote or bracket can
-#: change the meaning of a header or an SMTP command.
+#: change the meaning of a header or an SMTP command.  A dot stands between two other characters,
+#: and "=?" would begin an encoded word.
 _ADDRESS = re.compile(
-    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.-]{1,64}"
+    r"(?=[^@]{1,64}@)(?![^@]*=\?)"
+    r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
     r"@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*"
 )
 

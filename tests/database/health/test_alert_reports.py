@@ -151,6 +151,18 @@ def test_without_recipients_nothing_is_read_or_stored(settings, monkeypatch):
     assert len(statements) == 0
 
 
+def test_alerts_of_the_time_before_reports_were_switched_off_are_forgotten(project, settings):
+    project.look(PURGER, times=3)
+    assert AlertState.objects.count() == 1
+    housekeeper.drop_old_messages(NOON, 1000)
+    assert AlertState.objects.count() == 1
+    reported, settings.ALERTS = settings.ALERTS, AlertConfig()
+    housekeeper.drop_old_messages(NOON, 1000)
+    assert AlertState.objects.count() == 0
+    settings.ALERTS = reported
+    assert project.look() == [], "the end of an alert of long ago is not reported"
+
+
 # The webhook
 
 

@@ -190,16 +190,32 @@ def test_a_message_whose_sender_was_killed_is_sent_again_with_the_same_id(mail_i
     assert identity(again.taken[0]) == ids[0]
 
 
-def test_messages_sent_before_an_unexpected_exception_are_not_sent_again(mail_is_on):
+def test_a_message_that_raises_an_unexpected_exception_is_parked_and_the_others_are_sent(
+    mail_is_on, caplog
+):
+    add("eve@example.org", ADA, "bob@example.org")
+    channel = Recorder(ZeroDivisionError("a fault"))
+    assert channel.deliver() == 2
+    assert [message.recipient for message in channel.taken] == [ADA, "bob@example.org"]
+    parked = OutboxMessage.objects.get(parked_at=NOON)
+    assert (parked.recipient, parked.last_error) == (
+        "eve@example.org",
+        "ZeroDivisionError: a fault",
+    )
+    [event] = [record for record in caplog.records if record.message == "message_parked"]
+    assert event.reason == "ZeroDivisionError: a fault"
+
+
+def test_messages_sent_before_an_interruption_are_not_sent_again(mail_is_on):
     add(ADA, "bob@example.org")
     channel = Recorder()
 
     def breaks_at_bob(message):
         if message.recipient != ADA:
-            raise ZeroDivisionError
+            raise KeyboardInterrupt
         channel(message)
 
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(KeyboardInterrupt):
         outbox.deliver_due({outbox.Kind.MAIL: breaks_at_bob}, now=NOON)
     assert channel.deliver(NOON + SECOND) == 1
     assert [message.recipient for message in channel.taken] == [ADA, "bob@example.org"]
@@ -276,6 +292,26 @@ def test_a_retried_message_is_due_at_once_with_all_attempts(mail_is_on):
     assert outbox.retry([only().pk], now=NOON + SECOND) == 1
     assert only().attempts == 0
     assert Recorder().deliver(NOON + SECOND) == 1
+
+
+def test_a_message_that_is_being_delivered_is_not_retried(mail_is_on):
+    add()
+    second = Recorder()
+
+    def first(message):
+        with pytest.raises(NotWaiting, match=r"being delivered.*Hint: "):
+            outbox.retry([message.id], now=NOON + SECOND)
+        assert second.deliver(NOON + SECOND) == 0
+
+    assert outbox.deliver_due({outbox.Kind.MAIL: first}, now=NOON) == 1
+    assert second.taken == []
+
+
+def test_a_message_that_waits_for_long_is_retried_at_once(mail_is_on):
+    add()
+    OutboxMessage.objects.update(next_attempt_at=NOON + 2 * outbox.LEASE, attempts=9)
+    assert outbox.retry([only().pk], now=NOON) == 1
+    assert (only().next_attempt_at, only().attempts) == (NOON, 0)
 
 
 def test_a_dropped_message_is_never_sent(mail_is_on):

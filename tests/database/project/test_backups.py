@@ -8,18 +8,25 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 from io import StringIO
+from itertools import count
+from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from daemons import file_deleter
-from project.upkeep import backups, dumps, manifest, processes, restores
+from project.upkeep import backups, dumps, manifest, processes, restore_checks, restores, versions
 from scheduler import storage, wakeups
 from scheduler.files import antiques
-from scheduler.models import AuditEntry, Result, Workunit
+from scheduler.health import installation
+from scheduler.health.rules.alert_texts import SILENT_AFTER
+from scheduler.models import Account, ApiToken, AuditEntry, Result, Workunit
+from scheduler.people import audit
+from scheduler.people.personal_data import erasure
 from scheduler.results.facts import output_name
+from scheduler.storage import deleting
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
@@ -69,13 +76,16 @@ def begin_empty(settings, tmp_path):
     """Return a function that begins with an empty database and an empty VAR_DIR."""
     name = connection.settings_dict["NAME"]
     other = f"{name}_empty"
+    numbers = count()
 
     def begin():
+        connection.close()
+        connection.settings_dict["NAME"] = name
         execute(f'DROP DATABASE IF EXISTS "{other}"')
         execute(f'CREATE DATABASE "{other}" TEMPLATE template0')
         connection.close()
         connection.settings_dict["NAME"] = other
-        new = tmp_path / "new"
+        new = tmp_path / f"new{next(numbers)}"
         (new / "keys").mkdir(parents=True, mode=0o700)
         # Each command creates missing keys, and the server's password.
         for key in ("secret_key", "code_sign_private", "manyhands_password"):
@@ -165,13 +175,31 @@ def test_a_restored_project_has_the_same_rows_keys_and_files(backup, folder, beg
     assert rows.a_workunit(before.app).pk > before.pk + 1_000_000_000
 
 
+def test_a_restore_brings_back_tokens_and_accounts_and_the_command_prints_it(
+    work, folder, begin_empty
+):
+    owner = rows.an_account(email="ada@example.org")
+    ApiToken.objects.create(account=owner, token_hash="0" * 64, created_at=NOON)
+    folder.parent.mkdir()
+    backups.back_up(folder, now=NOON)
+    erasure.erase(owner, now=NOON)
+    assert not ApiToken.objects.exists()
+    begin_empty()
+    text = run("restore", folder)
+    assert Account.objects.get(pk=owner.pk).email == "ada@example.org"
+    assert ApiToken.objects.filter(account=owner).exists()
+    assert "Hint: tokens, keys, passwords and rights are those of 20" in text
+    assert "revoke again what was revoked since" in text
+    assert "Hint: accounts that were erased since are back with their personal data" in text
+
+
 def test_a_backup_of_an_earlier_version_is_migrated(work, folder, begin_empty):
     with recorded_migrations(without="0028_audit_events"):
         folder.parent.mkdir()
         backups.back_up(folder, now=NOON)
     begin_empty()
     assert restore(folder).migrated == ["scheduler.0028_audit_events"]
-    assert restores.missing_migrations() == []
+    assert versions.missing_migrations() == []
 
 
 def test_a_backup_of_a_newer_version_is_refused(work, folder, begin_empty):
@@ -180,7 +208,7 @@ def test_a_backup_of_a_newer_version_is_refused(work, folder, begin_empty):
         backups.back_up(folder, now=NOON)
     new = begin_empty()
     reason = r"of a newer version .* lacks the migration scheduler\.9999_from_the_future\.\nHint: "
-    with pytest.raises(restores.RestoreRefused, match=reason):
+    with pytest.raises(restore_checks.RestoreRefused, match=reason):
         restore(folder)
     assert dumps.count_objects() == 0
     assert {path.name for path in new.iterdir()} == {"keys"}
@@ -204,16 +232,18 @@ def recorded_migrations(*, without="", added=""):
 
 
 def test_a_restore_overwrites_neither_a_database_nor_files(backup, folder, begin_empty):
-    with pytest.raises(restores.RestoreRefused, match="The database is not empty: it has"):
+    with pytest.raises(restore_checks.RestoreRefused, match="The database is not empty: it has"):
         restore(folder)
     new = begin_empty()
     (new / "upload" / "0a").mkdir(parents=True)
     (new / "upload" / "0a" / "name").write_text("of another project")
-    with pytest.raises(restores.RestoreRefused, match="is not empty: it contains upload"):
+    with pytest.raises(restore_checks.RestoreRefused, match="is not empty: it contains upload"):
         restore(folder)
     (new / "upload" / "0a" / "name").unlink()
     (new / "keys" / "code_sign_public.1").write_text("of another project")
-    with pytest.raises(restores.RestoreRefused, match=r"it contains keys/code_sign_public\.1"):
+    with pytest.raises(
+        restore_checks.RestoreRefused, match=r"it contains keys/code_sign_public\.1"
+    ):
         restore(folder)
     assert dumps.count_objects() == 0
 
@@ -227,6 +257,96 @@ def test_a_failed_load_leaves_an_empty_database_and_no_files(
         restore(folder)
     assert dumps.count_objects() == 0
     assert {path.name for path in new.iterdir()} <= {"keys", "run"}
+
+
+@pytest.mark.parametrize("step", ["_skip_ids", "_move", "call_command"])
+def test_a_failure_after_the_load_is_reported_and_the_project_does_not_start(
+    backup, folder, begin_empty, monkeypatch, step
+):
+    new = begin_empty()
+
+    def fail(*_args, **_options):
+        raise OSError("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restores, step, fail)
+        reason = (
+            r"^The restore is incomplete: .* \(OSError: the disk is full\)\.\nHint: .*restore again"
+        )
+        with pytest.raises(restores.RestoreIncomplete, match=reason):
+            restore(folder)
+    with pytest.raises(CommandError, match=r"A restore into .* failed .*\nHint: restore again"):
+        installation.claim_folder()
+    newer = begin_empty()
+    assert newer != new
+    restore(folder)
+    assert not (newer / storage.INCOMPLETE_RESTORE).exists()
+    installation.claim_folder()
+
+
+def test_ids_are_skipped_before_anything_else_after_the_load(
+    backup, folder, begin_empty, monkeypatch
+):
+    begin_empty()
+
+    def fail(*_args, **_options):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(restores, "_move", fail)
+    with pytest.raises(restores.RestoreIncomplete):
+        restore(folder)
+    assert rows.a_host().pk > 1_000_000
+
+
+@pytest.mark.parametrize("name", ["upload", "results", "keys"])
+def test_a_linked_folder_of_the_target_is_refused_before_the_load(
+    backup, folder, begin_empty, tmp_path, name
+):
+    new = begin_empty()
+    elsewhere = tmp_path / "elsewhere"
+    if name == "keys":
+        (new / "keys").rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    (new / name).symlink_to(elsewhere)
+    with pytest.raises(restore_checks.RestoreRefused, match=f"{name} is a link .*\n?.*Hint: "):
+        restore(folder)
+    assert dumps.count_objects() == 0
+
+
+def test_a_folder_of_the_target_on_another_file_system_is_refused_before_the_load(
+    backup, folder, begin_empty, monkeypatch
+):
+    new = begin_empty()
+    (new / "upload").mkdir()
+    stat = Path.stat
+
+    def other(path, **options):
+        status = stat(path, **options)
+        if path != new / "upload":
+            return status
+        return os.stat_result((*status[:2], status.st_dev + 1, *status[3:]))
+
+    monkeypatch.setattr(Path, "stat", other)
+    with pytest.raises(restore_checks.RestoreRefused, match=r"upload is a link or another file"):
+        restore(folder)
+    assert dumps.count_objects() == 0
+
+
+def test_a_backup_without_files_overwrites_no_file_of_var_dir(work, var, folder, begin_empty):
+    (var / "addresses.json").write_text("of the backup")
+    folder.parent.mkdir()
+    backups.back_up(folder, with_files=False, now=NOON)
+    new = begin_empty()
+    (new / "addresses.json").write_text("newer")
+    (new / "keys" / "code_sign_public.1").write_text("newer")
+    reason = r"addresses\.json differs from the file in the backup"
+    with pytest.raises(restore_checks.RestoreRefused, match=reason):
+        restore(folder)
+    (new / "addresses.json").unlink()
+    restore(folder)
+    assert (new / "addresses.json").read_text() == "of the backup"
+    assert (new / "keys" / "replaced" / "code_sign_public.1").read_text() == "newer"
 
 
 def test_a_backup_without_files_is_restored_beside_the_files(work, var, folder, begin_empty):
@@ -248,7 +368,9 @@ def test_a_backup_without_keys_needs_the_keys_in_place(work, folder, begin_empty
     backups.back_up(folder, with_keys=False, now=NOON)
     assert not (folder / "keys").exists()
     new = begin_empty()
-    with pytest.raises(restores.RestoreRefused, match=r"made without keys, and .* has none either"):
+    with pytest.raises(
+        restore_checks.RestoreRefused, match=r"made without keys, and .* has none either"
+    ):
         restore(folder)
     (new / "keys" / "upload_grant_keys").write_text("saved elsewhere")
     restore(folder)
@@ -271,6 +393,42 @@ def test_a_failed_backup_leaves_nothing(work, folder, monkeypatch):
     with pytest.raises(dumps.DumpFailed, match="pg_dump failed with exit code 1"):
         backups.back_up(folder, now=NOON)
     assert list(folder.parent.iterdir()) == []
+
+
+def test_a_backup_whose_audit_entry_cannot_be_written_gets_no_name(work, folder, monkeypatch):
+    folder.parent.mkdir()
+
+    def fail(*_args, **_options):
+        raise OperationalError("the server is gone")
+
+    monkeypatch.setattr(audit, "record", fail)
+    with pytest.raises(OperationalError):
+        backups.back_up(folder, now=NOON)
+    assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("server", "dumper"), [(15, 18), (16, 17)])
+def test_a_dump_that_the_server_could_not_load_is_refused(
+    work, folder, monkeypatch, server, dumper
+):
+    folder.parent.mkdir()
+    monkeypatch.setattr(dumps, "server_major", lambda: server)
+    monkeypatch.setattr(dumps, "find", lambda name, *, at_least: (name, max(dumper, at_least)))
+    monkeypatch.setattr(dumps, "_run", lambda *_, **__: pytest.fail("a program was started"))
+    reason = rf"PostgreSQL {server}, and could not load a dump of pg_dump {dumper}, .*\nHint: apt "
+    with pytest.raises(dumps.DumpFailed, match=rf"{reason}install postgresql-client-{server}\."):
+        backups.back_up(folder, now=NOON)
+    with pytest.raises(dumps.DumpFailed, match=r"cannot load a dump of pg_dump 18 .*\nHint: set"):
+        dumps.find_restorer(18)
+    assert list(folder.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize(("server", "program"), [(15, 16), (17, 18), (18, 18), (16, 16)])
+def test_programs_whose_dumps_the_server_can_load_are_used(monkeypatch, server, program):
+    monkeypatch.setattr(dumps, "server_major", lambda: server)
+    monkeypatch.setattr(dumps, "find", lambda name, *, at_least: (name, max(program, at_least)))
+    assert dumps.find_dumper() == ("pg_dump", program)
+    assert dumps.find_restorer(program) == "pg_restore"
 
 
 def test_a_backup_is_refused_if_the_disk_is_too_small(work, folder, monkeypatch):
@@ -309,6 +467,18 @@ def test_daemons_delete_no_file_while_a_backup_is_running(var):
     assert not orphan.exists()
 
 
+def test_a_backup_does_not_wait_for_a_deletion_without_end(var, monkeypatch):
+    monkeypatch.setattr(deleting, "_DELETIONS_LOCK_SECONDS", 0.05)
+    with (
+        storage.deletions_allowed(),
+        pytest.raises(storage.BackupRuns, match=r"is deleting files .*\nHint: wait"),
+        storage.deletions_held(),
+    ):
+        pytest.fail("the deletions were not held")
+    with storage.deletions_held():
+        pass
+
+
 # The command
 
 
@@ -326,11 +496,14 @@ def test_the_command_prints_what_a_backup_contains_and_lacks(work, folder):
 
 def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
     assert "nothing to do" in run("upgrade")
+    text = run("upgrade", "--backup", var.parent / "unused")
+    assert "No backup was made: `project backup FOLDER` makes one." in text
+    assert not (var.parent / "unused").exists()
     with recorded_migrations(without="0028_audit_events"):
         said = json.loads(run("upgrade", "--check", "--json"))
         assert said["migrations"] == ["scheduler.0028_audit_events"]
         with wakeups.Bell("validator"):
-            assert processes.running() == [f"validator (process {os.getpid()})"]
+            assert processes.running(now=NOON) == [f"validator (process {os.getpid()})"]
             with pytest.raises(CommandError, match=r"These processes are running: validator"):
                 run("upgrade", "--no-backup", "--yes")
         with pytest.raises(CommandError, match="An upgrade needs a backup"):
@@ -339,11 +512,46 @@ def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
             run("upgrade", "--no-backup")
 
 
+def test_upgrade_finds_celery_workers_by_their_heartbeats(var):
+    with recorded_migrations(without="0028_audit_events"):
+        storage.show_life("validator")
+        with pytest.raises(CommandError, match=r"validator \(last heartbeat \d s ago\)"):
+            run("upgrade", "--no-backup", "--yes")
+    beat_at = storage.signs_of_life()["validator"]
+    assert processes.running(now=beat_at + SILENT_AFTER) == []
+    with wakeups.Bell("validator"):
+        assert processes.running(now=beat_at) == [f"validator (process {os.getpid()})"]
+
+
+def test_upgrade_backs_up_a_database_without_the_tables_of_this_version(var, folder):
+    rows.a_workunit(transition_at=None)
+    folder.parent.mkdir()
+    with recorded_migrations(without="0028_audit_events"), renamed_tables("audit_entry", "batch"):
+        backup = backups.back_up(folder, now=NOON)
+        assert not backup.is_recorded
+        assert backup.manifest.counts["workunit"] == 1
+        assert "batch" not in backup.manifest.counts
+    assert AuditEntry.objects.count() == 0
+
+
+@contextmanager
+def renamed_tables(*names):
+    """Rename tables, as if they did not exist."""
+    for name in names:
+        execute(f"ALTER TABLE {name} RENAME TO {name}_later")
+    try:
+        yield
+    finally:
+        for name in names:
+            execute(f"ALTER TABLE {name}_later RENAME TO {name}")
+
+
 def test_upgrade_makes_a_backup_and_migrates(var, folder):
     folder.parent.mkdir()
     with recorded_migrations(without="0028_audit_events"):
         text = run("upgrade", "--backup", folder, "--yes")
     assert "Applied 1 migration." in text
+    assert AuditEntry.objects.get(event="backup_created").subject == str(folder)
     assert "fsck: 0 violations" in text
     assert (
         "scheduler.0028_audit_events"

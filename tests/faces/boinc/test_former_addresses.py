@@ -171,6 +171,9 @@ def test_check_changes_nothing_and_json_is_for_programs(var):
     [
         (OLD, OLD, "is the project's address already"),
         (OLD, "http://old.example/path/", "differ only in their paths"),
+        (OLD, "http://old.example:8080/", "cannot be distinguished"),
+        (OLD, "HTTP://Old.Example/", "cannot be distinguished"),
+        (OLD, "http://old.example./", "cannot be distinguished"),
         (NEW, "http://other.example/", "has no TLS"),
         (OLD, "ftp://new.example/", "expected an address such as"),
     ],
@@ -180,3 +183,24 @@ def test_an_address_that_clients_cannot_change_to_is_refused(var, settings, old,
     with pytest.raises(CommandError, match=reason):
         rename(new, "--yes")
     assert addresses.recorded(var) == ()
+
+
+@pytest.mark.parametrize("new", [OLD, "http://OLD.example:8080/x/"])
+def test_a_former_address_cannot_become_the_address_again(var, settings, new):
+    newest = "http://newest.example/"
+    settings.PROJECT = replace(
+        settings.PROJECT, master_url=newest, former_urls=("https://between.example/", OLD)
+    )
+    with pytest.raises(CommandError, match=rf"{OLD} was an earlier address.*\n?.*Hint: "):
+        rename(new, "--yes")
+    assert addresses.recorded(var) == ()
+
+
+def test_a_change_of_the_scheme_alone_is_accepted(var):
+    rename("https://old.example/", "--yes")
+    assert addresses.recorded(var) == ("https://old.example/", OLD)
+
+
+def test_a_port_of_thousands_of_digits_in_a_request_is_no_error(moved):
+    assert moved.attached_url("http", f"old.example:{'9' * 5000}") == NEW
+    assert moved.attached_url("http", "old.example:0080") == OLD

@@ -142,6 +142,17 @@ def test_without_its_tables_only_the_server_is_judged():
     assert list(checks) == ["database", "migrations", "transactions", "clock"]
 
 
+def test_missing_migrations_are_applied_by_the_upgrade_command():
+    checks = database(unapplied=("scheduler.0022_mail",))
+    assert "`manage.py project upgrade --backup FOLDER`" in checks["migrations"].hint
+
+
+def test_a_local_address_can_be_changed_later_by_rename_url():
+    hint = page(url=LOCAL)["public address"].hint
+    assert "never" not in hint
+    assert "`manage.py project rename-url`" in hint
+
+
 def test_a_test_message_is_reported_with_its_recipient():
     value = mail(sent_to="ada@example.org")["mail"].value
     assert value.startswith("a test message to ada@example.org was accepted by mail:587")

@@ -24,6 +24,7 @@ def test_usual_addresses_are_accepted(address):
         *("", "ada", "@example.org", "ada@", "ada@ex ample.org", "ada@example.org "),
         *("Ada <ada@example.org>", '"a b"@example.org', "a@b@c", "a@-b.org", "a@b..org"),
         *("a@example.org,b@example.org", "a@example.org;b@x", "ädä@example.org", "a@exämple.org"),
+        *("a..b@example.org", ".a@example.org", "a.@example.org", "=?utf-8?q?a?=@example.org"),
         "a" * 65 + "@example.org",
         "a@" + "b" * 253,
     ],

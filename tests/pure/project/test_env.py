@@ -273,6 +273,7 @@ def test_a_mail_server_is_read_from_its_url(given, url, config):
         ),
         *("smtp://m/?tls=maybe", "smtp://m/?tls=none&x=1", "smtp://m/#x", "smtp://m:x"),
         "smtp://mail:geheim@mail.example.org/?tls=none",
+        *("smtps://mail.example.org/?tls=none", "smtps://localhost/?tls=starttls"),
     ],
 )
 def test_an_invalid_mail_server_is_refused(given, url):
