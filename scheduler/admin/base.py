@@ -20,7 +20,8 @@ from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Model, Q, QuerySet
 from django.forms import ModelForm, SplitDateTimeField, Textarea
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
@@ -45,6 +46,8 @@ else:
 #: Maximum number of rows that a list counts and shows.  A search covers the whole table.
 MAX_LISTED_ROWS = 10_000
 _BIGINT_MAX = 2**63 - 1
+#: The maximum number of ids, and of characters of a filter, in an audit entry of an action.
+_MAX_IDS, _MAX_FILTER = 100, 500
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
@@ -127,6 +130,8 @@ class StaffAdmin(Base):
     change_right: ClassVar[Right | None] = None
     #: Audit event of an addition or change; None if an operation records the event.
     audit_event: ClassVar[Event | None] = None
+    #: Actions that the audit log records here; other actions record their own events.
+    audited_actions: ClassVar[frozenset[str]] = frozenset()
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Return the columns of the list, each converted by `columns.column_of`."""
@@ -182,6 +187,22 @@ class StaffAdmin(Base):
         """Write an audit entry whose subject is the row `obj`."""
         subject = f"{obj._meta.verbose_name} {obj}"
         audit.record(event, now=timezone.now(), subject=subject, details=details)
+
+    def response_action(
+        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any
+    ) -> HttpResponse | None:
+        """Run an action; record one of `audited_actions`, unless its confirmation is still open."""
+        response = super().response_action(request, queryset, *args)
+        name = request.POST.get("action", "")
+        is_run = name in self.get_actions(request) and not isinstance(response, TemplateResponse)
+        if name in self.audited_actions and is_run:
+            audit.record(
+                Event.ACTION_TAKEN,
+                now=timezone.now(),
+                subject=str(self.opts.verbose_name_plural),
+                details={"action": name, **_selected(request)},
+            )
+        return response
 
     @contextmanager
     def refusals_shown(self, request: HttpRequest, *refusals: type[Exception]) -> Iterator[None]:
@@ -245,6 +266,14 @@ class StaffAdmin(Base):
         if hasattr(obj, "created_at") and obj.created_at is None:
             obj.created_at = timezone.now()
         super().save_model(request, obj, form, change)
+
+
+def _selected(request: HttpRequest) -> dict[str, Any]:
+    """Return the selected rows for the audit log: the ids, or the filter of the whole list."""
+    if request.POST.get("select_across") == "1":
+        return {"filter": request.GET.urlencode()[:_MAX_FILTER]}
+    ids = request.POST.getlist("_selected_action")
+    return {"rows": len(ids), "ids": ids[:_MAX_IDS]}
 
 
 class WrittenByPrograms:

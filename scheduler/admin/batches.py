@@ -39,6 +39,7 @@ class BatchAdmin(RecordAdmin):
     list_filter = ("state", "accelerate", "keep_outputs", "app")
     search_fields = ("name", "submitter__email", "submitter__name")
     actions = ("cancel", "accelerate", "slow_down", "retire")
+    audited_actions = frozenset(actions)
     readonly_fields = ("progress", "workunits_link")
 
     def progress(self, batch: Batch) -> SafeString:

@@ -62,6 +62,7 @@ class ScienceFailureAdmin(RecordAdmin):
     search_fields = ("error",)
     search_numbers = ("id", "subject_id")
     actions = ("retry", "drop")
+    audited_actions = frozenset(actions)
 
     @admin.display(description="last error")
     def reason(self, failure: ScienceFailure) -> SafeString:
@@ -215,6 +216,7 @@ class OutboxMessageAdmin(RecordAdmin):
     search_fields = ("recipient",)
     exclude = ("text",)
     actions = ("retry", "drop")
+    audited_actions = frozenset(actions)
 
     def lookup_allowed(self, lookup: str, value: Any, request: HttpRequest) -> bool:
         """Return False for lookups of the text, by which it could be guessed letter by letter."""

@@ -107,6 +107,7 @@ class WorkunitAdmin(RecordAdmin):
     search_help_text = "Beginning of a workunit's name, or its number"
     inlines = (InputsOfWorkunit,)
     actions = ("cancel", "hold", "release_again", "explain")
+    audited_actions = frozenset({"cancel", "hold", "release_again"})
     action_form = HoldForm
     change_form_template = "scheduler/admin/workunit.html"
     readonly_fields = ("answer", "release", "validation", "assimilation", "files", "errors")

@@ -54,6 +54,7 @@ class AuditEntry(models.Model):
         CONSENT_CHANGED = "consent_changed"
         TEAM_CHANGED = "team_changed"
         NEWS_CHANGED = "news_changed"
+        ACTION_TAKEN = "action_taken"
 
     at = models.DateTimeField()
     event = models.CharField(max_length=40, choices=Event.choices)

@@ -967,3 +967,34 @@ def test_the_lists_show_rights_in_words(admin: Client, rows: Any) -> None:
     page = admin.get(list_of(models.ApiToken)).content.decode()
     assert "Select API token" in page
     assert ">read, submit<" in page or ">read<" in page
+
+
+def audited(**details: Any) -> list[dict[str, Any]]:
+    entries = models.AuditEntry.objects.filter(event="action_taken", **details).order_by("pk")
+    return [entry.details for entry in entries]
+
+
+def test_confirmed_action_is_in_the_audit_log_with_the_person_and_the_rows(
+    admin: Client, rows: Any
+) -> None:
+    workunit = rows["workunits"][0]
+    act(admin, "cancel", workunit)
+    act(admin, "explain", workunit)
+    assert audited() == [], "a preview and an explanation change nothing"
+    act(admin, "cancel", workunit, confirmed="yes")
+    act(admin, "hold", workunit, select_across="1")
+    assert audited(actor=EMAIL, subject="workunits") == [
+        {"action": "cancel", "rows": 1, "ids": [str(workunit.pk)]},
+        {"action": "hold", "filter": ""},
+    ]
+
+
+def test_action_that_the_user_may_not_take_is_not_in_the_audit_log(
+    rows: Any, now: datetime
+) -> None:
+    account = an_account(email="rosa@example.org")
+    roles.give(account, "read-only", now=now)
+    client = Client()
+    client.force_login(account)
+    act(client, "cancel", rows["workunits"][0], confirmed="yes")
+    assert audited() == []
