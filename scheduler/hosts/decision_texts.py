@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-_MAX_REASONS, _MAX_TEXT = 30, 300
+_MAX_REASONS: Final = 30
+_MAX_NAME, _MAX_TEXT = 60, 300
 #: Reasons for refusal (`dispatch.rules.fit.RefusalReason`) as sentences about the owner's computer.
 WHY: Final = {
     "taste": "your preferences exclude the app, beta apps or a keyword",
@@ -95,7 +96,8 @@ def read_decision(stored: object) -> Decision | None:
 
 def _reason(name: str, count: int, sentence: object) -> Reason:
     detail = "" if sentence is None or name.startswith(_INTERNAL) else str(sentence)[:_MAX_TEXT]
-    return Reason(name, count, WHY.get(name, name.replace("_", " ")[:_MAX_TEXT]), detail)
+    short = name[:_MAX_NAME]
+    return Reason(short, count, WHY.get(name, short.replace("_", " ")), detail)
 
 
 def _mapping(value: object) -> Mapping[Any, Any]:

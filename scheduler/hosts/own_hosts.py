@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
 from django.db.models import Count, F, IntegerField, OuterRef, QuerySet, Subquery, Value
@@ -30,7 +30,7 @@ ORDERS: Final[Mapping[str, object]] = {
     "total": F("total_credit"),
     "recent": F("expavg_credit"),
 }
-_MAX_GPUS, _MAX_RECORDS = 16, 50
+_MAX_GPUS, _MAX_NAME, _MAX_RECORDS = 16, 120, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,18 @@ def gpus_of(host: Host) -> list[Gpu]:
     """Return the GPUs that the client reported, at most 16 kinds; unreadable ones are left out."""
     stored = host.capabilities.get("gpus") if isinstance(host.capabilities, Mapping) else None
     rows = stored if isinstance(stored, list) else []
-    return [Gpu.from_json(row) for row in rows[:_MAX_GPUS] if isinstance(row, Mapping)]
+    return [_gpu(row) for row in rows[:_MAX_GPUS] if isinstance(row, Mapping)]
+
+
+def _gpu(stored: Mapping[str, Any]) -> Gpu:
+    """Return stored GPUs with short texts; values of a wrong type become the defaults."""
+    count, ram_bytes = stored.get("count"), stored.get("ram_bytes")
+    return Gpu(
+        kind=str(stored.get("kind", ""))[:_MAX_NAME],
+        name=str(stored.get("name", ""))[:_MAX_NAME],
+        count=count if isinstance(count, int) else 1,
+        ram_bytes=ram_bytes if isinstance(ram_bytes, float | int) else 0.0,
+    )
 
 
 def find_shown(host_id: int) -> Host | None:

@@ -152,8 +152,8 @@ def gpu_label(gpu: Gpu) -> str:
     '2 × T4 (16.0 GiB)'
     """
     times = f"{gpu.count} × " if gpu.count != 1 else ""
-    memory = f" ({gpu.ram_bytes / _GIB:,.1f} GiB)" if isinstance(gpu.ram_bytes, float | int) else ""
-    return f"{times}{str(gpu.name or gpu.kind)[:_MAX_TEXT]}{memory if gpu.ram_bytes else ''}"
+    memory = f" ({gpu.ram_bytes / _GIB:,.1f} GiB)" if gpu.ram_bytes else ""
+    return f"{times}{gpu.name or gpu.kind}{memory}"
 
 
 def duration(seconds: float) -> str:

@@ -82,7 +82,7 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
         return redirect("account_computer", host.pk)
     decisions = [
         decision
-        for decision in map(read_decision, host.last_decisions[: MAX_DECISIONS])
+        for decision in map(read_decision, host.last_decisions[:MAX_DECISIONS])
         if decision is not None
     ]
     venues = VENUES if host.venue in dict(VENUES) else (*VENUES, (host.venue, host.venue))
@@ -164,17 +164,17 @@ def _number(text: str, max_digits: int) -> int | None:
     return int(text) if is_number else None
 
 
-def _link(**query: object) -> str:
+def _link(**query: str | int) -> str:
     return f"?{urlencode(query)}" if query else ""
 
 
-def _column(key: str, label: str, first: str, order: str) -> dict[str, str]:
+def _column(key: str, label: object, first: str, order: str) -> dict[str, str]:
     """Return the header of a column that sorts: its label, link, and current direction."""
     is_current = order.removeprefix("-") == key
     is_descending = order.startswith("-")
     opposite = key if is_descending else f"-{key}"
     return {
-        "label": label,
+        "label": str(label),
         "link": _link(sort=opposite if is_current else f"{first}{key}"),
         "direction": ("descending" if is_descending else "ascending") if is_current else "",
     }

@@ -3,8 +3,8 @@
 Theory of operation.  `result` has no index by account.  A page merges the newest results of each
 computer, which two indexes by host deliver: that of results in progress, and that of ended ones.  A
 filter by state could examine all results of a computer, for example for its only invalid one, so a
-filtered page examines about `MAX_READ` ended results.  If they contain too few matches, the page is short
-or empty, and `older_than` says where to go on.
+filtered page examines about `MAX_READ` ended results.  If they contain too few matches, the page is
+short or empty, and the next page begins below `older_than`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from scheduler import sql
 from scheduler.models import Account
 from scheduler.work.volunteers.result_states import OwnState, codes_of, state_of, why
 
-#: Ended results that a filtered page examines, summed over the computers.  Reading them takes about 10 ms.
-MAX_READ: Final = 5_000
+#: Ended results that a filtered page examines, summed over the computers.  Each is in the worst
+#: case a page on disk.
+MAX_READ: Final = 2_000
 _MAX_ID: Final = 2**63 - 1
 
 

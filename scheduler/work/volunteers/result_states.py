@@ -82,7 +82,10 @@ def state_of(server_state: int, outcome: int, validate_state: int) -> OwnState:
 
 
 def codes_of(state: OwnState | None) -> list[int]:
-    """Return the codes ``10 * outcome + validate_state`` of ended results; None means all states."""
+    """Return the codes of ended results in a state, or all codes for None.
+
+    The code of a result is ``10 * outcome + validate_state``.
+    """
     every: Iterable[tuple[Outcome, ValidateState]] = (
         (outcome, validity) for outcome in Outcome for validity in ValidateState
     )

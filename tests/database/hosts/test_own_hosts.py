@@ -70,7 +70,11 @@ def test_page_number_beyond_the_last_page_gives_the_last_page(ada):
     for number in range(5):
         a_host(ada, domain_name=str(number))
     listed = own_hosts.page_of(ada, order="name", number=99, size=2)
-    assert ([host.domain_name for host in listed.hosts], listed.number, listed.pages) == (["4"], 3, 3)
+    assert ([host.domain_name for host in listed.hosts], listed.number, listed.pages) == (
+        ["4"],
+        3,
+        3,
+    )
     empty = own_hosts.page_of(an_account(), order="name", number=0, size=2)
     assert (empty.hosts, empty.number, empty.pages, empty.total) == ((), 1, 1, 0)
 

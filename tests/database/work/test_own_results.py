@@ -181,11 +181,14 @@ def test_page_reads_results_by_the_indexes_of_hosts(ada, host, state):
     plan = json.loads(plan) if isinstance(plan, str) else plan
     text = json.dumps(plan)
     scans = set(re.findall(r'"Index Name": "(\w+)"', text))
-    assert scans & {"results_held_by_host", "read_own_results"} == {
-        None: {"results_held_by_host", "read_own_results"},
-        OwnState.IN_PROGRESS: {"results_held_by_host"},
-        OwnState.INVALID: {"read_own_results"},
-    }[state]
+    assert (
+        scans & {"results_held_by_host", "read_own_results"}
+        == {
+            None: {"results_held_by_host", "read_own_results"},
+            OwnState.IN_PROGRESS: {"results_held_by_host"},
+            OwnState.INVALID: {"read_own_results"},
+        }[state]
+    )
     assert not re.search(r'"Node Type": "Seq Scan"[^{}]*"Relation Name": "result"', text)
     top = plan[0]["Plan"]
     assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 1200

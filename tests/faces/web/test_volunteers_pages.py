@@ -78,7 +78,7 @@ def statements(browser: Client, path: str) -> int:
 
 def test_list_of_computers_shows_each_with_its_figures(browser, host):
     a_result(a_workunit(), "sent", host=host)
-    update(host, total_credit=Decimal("12345"), expavg_credit=67.8)
+    update(host, total_credit=Decimal(12345), expavg_credit=67.8)
     text = page(browser, "/account/computers/")
     for part in ("desk", "Linux 6.1", "8 × Ryzen", "T4 (16.0 GiB)", "4.20 GFLOPS", "25.00 GIOPS"):
         assert part in text
@@ -205,9 +205,9 @@ def test_older_results_are_on_the_next_page(browser, host, monkeypatch):
     assert "Newest results" in text
     assert "Older results" not in text
     for before in ("x", "-1", "9" * 40, "1²", "\x00"):
-        assert "Older results" in browser.get(
-            "/account/results/", {"before": before}
-        ).content.decode()
+        assert (
+            "Older results" in browser.get("/account/results/", {"before": before}).content.decode()
+        )
 
 
 def test_lists_without_results_tell_what_to_do(browser, host, monkeypatch):
