@@ -83,8 +83,8 @@ def read_decision(stored: object) -> Decision | None:
         _reason(str(name), _number(count), sentences.get(name))
         for name, count in list(refused.items())[:_MAX_REASONS]
     )
-    said = stored.get("said")
-    texts = said[:_MAX_REASONS] if isinstance(said, list) else []
+    stored_messages = stored.get("said")
+    texts = stored_messages[:_MAX_REASONS] if isinstance(stored_messages, list) else []
     return Decision(
         at=_time(stored.get("at")),
         sent=_number(stored.get("given")),

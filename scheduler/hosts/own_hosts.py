@@ -66,9 +66,13 @@ def of_account(account: Account) -> list[Host]:
 
 def with_progress(account: Account) -> QuerySet[Host]:
     """Return the computers of the account, with their numbers of results in progress."""
-    held = Result.objects.filter(host_id=OuterRef("pk"), server_state=ServerState.IN_PROGRESS)
+    held_results = Result.objects.filter(
+        host_id=OuterRef("pk"), server_state=ServerState.IN_PROGRESS
+    )
     # Without a grouping by a column, the subquery would return a row per result.
-    numbers = held.order_by().values("host_id").annotate(number=Count("pk")).values("number")
+    numbers = (
+        held_results.order_by().values("host_id").annotate(number=Count("pk")).values("number")
+    )
     counted = Coalesce(Subquery(numbers, output_field=IntegerField()), Value(0))
     return _unmerged().filter(account=account).annotate(in_progress=counted)
 

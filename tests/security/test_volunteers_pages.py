@@ -1,4 +1,4 @@
-"""Pages of computers and results show only the account's own rows, and no sibling too early."""
+"""Pages of results show only own rows, and no sibling result too early."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_pages_are_not_cached_by_others(ada, host):
         assert "no-store" in browser.get(path)["Cache-Control"]
 
 
-# What clients report
+# Texts of clients
 
 
 def test_texts_of_clients_are_escaped_and_bounded(ada):

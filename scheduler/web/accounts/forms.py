@@ -248,7 +248,9 @@ class ProfileForm(forms.Form):
     show_hosts = forms.BooleanField(
         label=_("Show which computers are mine"),
         required=False,
-        help_text=_("Exported statistics of computers name you as their owner, and they have a page."),
+        help_text=_(
+            "Exported statistics of computers name you as their owner, and they have a page."
+        ),
     )
 
     def save(self, account: Account) -> None:

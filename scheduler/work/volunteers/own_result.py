@@ -1,4 +1,4 @@
-"""Reads one result of a volunteer's computer: its history, its siblings and its credit.
+"""Reads a result of a volunteer with its history, siblings and credit.
 
 A sibling result shows whether a result will be compared.  A volunteer who learned this before the
 report could send a wrong answer that will not be compared, which defeats the random checks of

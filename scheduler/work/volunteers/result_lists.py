@@ -1,4 +1,4 @@
-"""Lists the results of a volunteer's computers, newest first, at a bounded cost per page.
+"""Lists the results of a volunteer's computers at a bounded cost per page.
 
 Theory of operation.  `result` has no index by account.  A page merges the newest results of each
 computer, which two indexes by host deliver: that of results in progress, and that of ended ones.  A

@@ -1,4 +1,4 @@
-"""Endpoints of the account's own computers, with the outcomes of their work requests."""
+"""Endpoints of the account's own computers and their last work requests."""
 
 from __future__ import annotations
 
