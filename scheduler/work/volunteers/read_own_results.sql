@@ -22,7 +22,8 @@ running AS (
             r.host_id = own.id
             AND r.server_state = {{ServerState.IN_PROGRESS}}
             AND r.id < %(below)s::bigint
-        ORDER BY r.id DESC
+        -- The sum prevents a scan of all results by id.
+        ORDER BY r.id + 0 DESC
         LIMIT %(count)s::bigint
     ) AS held
     WHERE %(with_running)s::boolean
@@ -39,11 +40,12 @@ ended AS MATERIALIZED (
             r.id,
             10 * r.outcome + r.validate_state AS code
         FROM result AS r
+        -- With host_id = own.id, the planner could scan all results by id for a host without any.
         WHERE
-            r.host_id = own.id
+            r.host_id >= own.id
+            AND (r.host_id, r.id) < (own.id, %(below)s::bigint)
             AND r.server_state = {{ServerState.OVER}}
-            AND r.id < %(below)s::bigint
-        ORDER BY r.id DESC
+        ORDER BY r.host_id DESC, r.id DESC
         LIMIT (SELECT bound.rows FROM bound)
     ) AS past
     WHERE cardinality(%(codes)s::integer[]) > 0

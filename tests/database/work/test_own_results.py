@@ -6,6 +6,7 @@ import json
 import re
 from datetime import timedelta
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from django.conf import settings
@@ -192,6 +193,29 @@ def test_page_reads_results_by_the_indexes_of_hosts(ada, host, state):
     assert not re.search(r'"Node Type": "Seq Scan"[^{}]*"Relation Name": "result"', text)
     top = plan[0]["Plan"]
     assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 1200
+
+
+@pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
+@pytest.mark.parametrize("state", [None, OwnState.VALID])
+def test_computers_without_results_cause_no_scan_of_all_results(ada, host, state, mode):
+    # By id, PostgreSQL would read all results for each of these computers.
+    fill(host, 1, 5000)
+    for _ in range(40):
+        a_host(ada)
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("ANALYZE host")
+        cursor.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        before = _rows_read(cursor)
+        assert len(result_lists.newest(ada, state=state, count=50).rows) == 50
+        assert _rows_read(cursor) - before < 3000
+
+
+def _rows_read(cursor: Any) -> int:
+    """Return the number of rows of `result` that this transaction has read."""
+    cursor.execute(
+        "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'result'"
+    )
+    return int(cursor.fetchone()[0])
 
 
 # One result
