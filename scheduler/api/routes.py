@@ -29,7 +29,7 @@ from scheduler.api.endpoints import (
     workunits,
 )
 from scheduler.api.endpoints.bulk import holding, query_submissions
-from scheduler.api.endpoints.people import consents, teams
+from scheduler.api.endpoints.people import consents, own_computers, own_results, teams
 from scheduler.api.endpoints.task_lists import bundles
 from scheduler.api.pool import endpoints as pool
 
@@ -79,6 +79,10 @@ urlpatterns = [
     path("hosts/<id:host_id>", hosts.OneHost.as_view()),
     path("me", me.Me.as_view()),
     path("me/consents", consents.Consents.as_view()),
+    path("me/computers", own_computers.MyComputers.as_view()),
+    path("me/computers/<id:host_id>", own_computers.MyComputer.as_view()),
+    path("me/results", own_results.MyResults.as_view()),
+    path("me/results/<id:result_id>", own_results.MyResult.as_view()),
     path("me/team", teams.MyTeam.as_view()),
     path("me/team/foundership", teams.TeamFoundership.as_view()),
     path("me/team/join", teams.JoinTeam.as_view()),

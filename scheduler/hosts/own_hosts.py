@@ -1,14 +1,19 @@
-"""Reads the computers of an account, and sets the venue of one."""
+"""Reads the computers of an account, a page at a time, and sets the venue of one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Count, F, IntegerField, OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Coalesce, Lower
 
-from scheduler.models import Account, Host
+from scheduler.hosts.machines import Gpu
+from scheduler.lifecycle import ServerState
+from scheduler.models import Account, Host, HostAppVersion, Result
 from scheduler.people import audit
 from scheduler.people.account_keys import AccountRefused
 
@@ -38,6 +43,29 @@ _LISTED_COLUMNS: Final = (
 )
 #: Clients read at most 255 bytes, and match the name in preferences.
 _MAX_VENUE: Final = 60
+#: Sort orders of `page_of`; a leading "-" reverses an order.
+ORDERS: Final[Mapping[str, object]] = {
+    "name": Lower("domain_name"),
+    "system": Lower("os_name"),
+    "processors": F("p_ncpus"),
+    "contact": F("rpc_at"),
+    "total": F("total_credit"),
+    "recent": F("expavg_credit"),
+}
+_MAX_GPUS, _MAX_NAME, _MAX_RECORDS = 16, 120, 50
+
+
+@dataclass(frozen=True, slots=True)
+class HostList:
+    """A page of an account's computers; each has the annotation `in_progress`.
+
+    `number` is the number of this page, from 1, and `pages` that of all pages.
+    """
+
+    hosts: tuple[Host, ...]
+    number: int
+    pages: int
+    total: int
 
 
 class UnknownHost(AccountRefused):
@@ -57,6 +85,63 @@ def of_account(account: Account) -> list[Host]:
     """
     own = _unmerged().filter(account=account).only(*_LISTED_COLUMNS)
     return list(own.order_by("pk")[:MAX_HOSTS])
+
+
+def with_progress(account: Account) -> QuerySet[Host]:
+    """Return the computers of the account, with their numbers of results in progress."""
+    held_results = Result.objects.filter(
+        host_id=OuterRef("pk"), server_state=ServerState.IN_PROGRESS
+    )
+    # Without a grouping by a column, the subquery would return a row per result.
+    numbers = (
+        held_results.order_by().values("host_id").annotate(number=Count("pk")).values("number")
+    )
+    counted = Coalesce(Subquery(numbers, output_field=IntegerField()), Value(0))
+    return _unmerged().filter(account=account).annotate(in_progress=counted)
+
+
+def page_of(account: Account, *, order: str, number: int, size: int) -> HostList:
+    """Return a page of the account's computers, sorted by a key of `ORDERS`; two statements.
+
+    A number after the last page returns the last page.
+    """
+    total = _unmerged().filter(account=account).count()
+    pages = max(1, -(-total // size))
+    number = min(max(1, number), pages)
+    key = ORDERS[order.removeprefix("-")]
+    keys = [key.desc() if order.startswith("-") else key.asc(), "pk"]  # type: ignore[attr-defined]
+    first = (number - 1) * size
+    hosts = with_progress(account).order_by(*keys)[first : first + size]
+    return HostList(tuple(hosts), number, pages, total)
+
+
+def find(account: Account, host_id: int) -> Host | None:
+    """Return the account's computer with the annotation `in_progress`, or None."""
+    return with_progress(account).filter(pk=host_id).first()
+
+
+def records(host: Host) -> list[HostAppVersion]:
+    """Return the records of app versions on a computer, the newest versions first."""
+    rows = HostAppVersion.objects.filter(host=host).order_by("-app_version_id")
+    return list(rows.select_related("app_version__app", "app_version__platform")[:_MAX_RECORDS])
+
+
+def gpus_of(host: Host) -> list[Gpu]:
+    """Return the GPUs that the client reported, at most 16 kinds; unreadable ones are left out."""
+    stored = host.capabilities.get("gpus") if isinstance(host.capabilities, Mapping) else None
+    rows = stored if isinstance(stored, list) else []
+    return [_gpu(row) for row in rows[:_MAX_GPUS] if isinstance(row, Mapping)]
+
+
+def _gpu(stored: Mapping[str, Any]) -> Gpu:
+    """Return stored GPUs with short texts; values of a wrong type become the defaults."""
+    count, ram_bytes = stored.get("count"), stored.get("ram_bytes")
+    return Gpu(
+        kind=str(stored.get("kind", ""))[:_MAX_NAME],
+        name=str(stored.get("name", ""))[:_MAX_NAME],
+        count=count if isinstance(count, int) else 1,
+        ram_bytes=ram_bytes if isinstance(ram_bytes, float | int) else 0.0,
+    )
 
 
 def find_shown(host_id: int) -> Host | None:

@@ -625,6 +625,13 @@ class Result(models.Model):
                 condition=Q(server_state=ServerState.IN_PROGRESS),
                 name="results_held_by_host",
             ),
+            # The pages of volunteers.  An index of all results by host could be chosen for the
+            # results in progress of a host, and then all of its results would be read.
+            models.Index(
+                fields=["host", "id"],
+                condition=Q(server_state=ServerState.OVER, host__isnull=False),
+                name="read_own_results",
+            ),
             models.Index(
                 fields=["file_delete_after", "id"],
                 condition=Q(file_delete_state__in=[FileDeleteState.READY, FileDeleteState.ERROR]),

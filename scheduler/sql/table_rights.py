@@ -69,7 +69,7 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     "account_emailconfirmation": ("SD", "", ""),
     "api_token": ("SIUD", "", ""),
     "credit_entry": ("S", "SI", "S"),
-    "email_change": ("SIUD", "", ""),
+    "email_change": ("SIUD", "SD", ""),
     "idempotency_key": ("SIUD", "SUD", ""),
     "invitation": ("SIUD", "", ""),
     "login_network": ("SIUD", "SUD", ""),

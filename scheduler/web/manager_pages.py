@@ -19,7 +19,6 @@ from scheduler import storage
 
 Response = TypeVar("Response", bound=HttpResponseBase)
 
-_MANAGER: Final = "BOINC Manager on your computer shows them"
 #: Title and text of each page.
 PAGES: Final = {
     "account_finish.php": (
@@ -30,14 +29,6 @@ PAGES: Final = {
         "Preferences",
         "Preferences cannot be changed on this site yet. In BOINC Manager, use Options.",
     ),
-    "hosts_user.php": (
-        "Your computers",
-        "This site does not list computers yet. BOINC Manager shows the computer it runs on.",
-    ),
-    "results.php": (
-        "Your tasks",
-        f"This site does not list tasks yet. {_MANAGER} under Tasks.",
-    ),
 }
 #: The pages of this site that replace pages of BOINC's.
 MOVED: Final = {
@@ -45,6 +36,8 @@ MOVED: Final = {
     "home.php": "account_home",
     "create_account_form.php": "account_signup",
     "weak_auth.php": "account_keys",
+    "hosts_user.php": "account_computers",
+    "results.php": "account_results",
 }
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}

@@ -17,4 +17,5 @@ urlpatterns = [
     *manager_pages.urlpatterns,
     *public_pages.urlpatterns,
     path("", include("scheduler.web.accounts.urls")),
+    path("", include("scheduler.web.volunteers.urls")),
 ]

@@ -40,6 +40,9 @@ SHARED = frozenset(
 #: 403 for every row, so that strangers do not learn which rows exist.
 STAFF_ONLY = frozenset({"limit_host"})
 
+#: Operations on the caller's own rows, which return 404 for rows of other accounts also to staff.
+OWN_ONLY = frozenset({"read_my_computer", "read_my_result"})
+
 
 @dataclass(frozen=True)
 class Owned:
@@ -128,6 +131,8 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
     ("bundles", "bundle_id"): lambda one: one.bundle.pk,
     ("files", "sha256"): lambda one: one.file.sha256,
     ("me", "account_id"): lambda one: one.account.pk,
+    ("me", "host_id"): lambda one: one.host.pk,
+    ("me", "result_id"): lambda one: one.result.pk,
     ("hosts", "host_id"): lambda one: one.host.pk,
     ("queues", "name"): lambda one: one.queue.name,
     ("results", "position"): lambda one: 0,
@@ -140,6 +145,8 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
 QUERIES: Mapping[str, Callable[[Owned], Any]] = {
     "account": lambda one: one.account.pk,
     "batch": lambda one: one.batch.pk,
+    "before": lambda one: one.result.pk,
+    "computer": lambda one: one.host.pk,
     "host": lambda one: one.host.pk,
     "workunit": lambda one: one.workunit.pk,
 }

@@ -60,7 +60,7 @@ def attributed(view: View[P]) -> View[P]:
     return wrapper
 
 
-def _own(view: OwnView[P]) -> View[P]:
+def own_page(view: OwnView[P]) -> View[P]:
     """Return a view that requires a log-in, and gets the visitor's account."""
 
     @login_required
@@ -94,12 +94,12 @@ def _sensitive(view: OwnView[P]) -> View[P]:
 
     Both are valid for five minutes.
     """
-    checked: View[P] = reauthentication_required(proven(_own(view)))
+    checked: View[P] = reauthentication_required(proven(own_page(view)))
     return checked
 
 
 @_read_or_send
-@_own
+@own_page
 def home(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page of the account, with the form of its name and consents."""
     initial = {name: getattr(account, name) for name in forms.ProfileForm.base_fields}
@@ -133,7 +133,7 @@ def reset_password(request: HttpRequest) -> HttpResponseBase:
 
 
 @require_POST
-@_own
+@own_page
 def send_confirmation(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Mail the link that confirms the account's address once more."""
     if not sends_mail():
@@ -150,7 +150,7 @@ def send_confirmation(request: HttpRequest, account: Account) -> HttpResponseBas
 
 @sensitive_post_parameters()
 @_read_or_send
-@_own
+@own_page
 def change_email(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page on which an account gets another address, and mail both addresses."""
     if not sends_mail():
@@ -179,7 +179,7 @@ def _mail_change(request: HttpRequest, requested: email_changes.Requested) -> No
 
 
 @require_POST
-@_own
+@own_page
 def cancel_email_change(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Drop the pending change of the address."""
     if email_changes.cancel(account):
@@ -250,7 +250,7 @@ def tokens(request: HttpRequest, account: Account) -> HttpResponseBase:
 
 
 @require_POST
-@_own
+@own_page
 def revoke_token(request: HttpRequest, account: Account, token_id: int) -> HttpResponseBase:
     """Revoke an API token of the account."""
     if api_tokens.revoke(account=account, token_id=token_id, now=timezone.now()):

@@ -30,8 +30,6 @@ pytestmark = pytest.mark.django_db
 ADDRESSES = [
     "account_finish.php",
     "prefs.php",
-    "hosts_user.php",
-    "results.php",
 ]
 SECRET = "ada@example.org"
 
@@ -65,6 +63,8 @@ def test_page_linked_by_boinc_manager_returns_html_without_queries(
         ("get_passwd.php", "/account/password/reset/"),
         ("create_account_form.php", "/account/signup/"),
         ("weak_auth.php", "/account/keys/"),
+        ("hosts_user.php", "/account/computers/"),
+        ("results.php", "/account/results/"),
     ],
 )
 def test_page_of_accounts_leads_to_the_page_of_this_site(

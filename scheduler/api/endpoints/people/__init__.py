@@ -1,1 +1,1 @@
-"""Endpoints of the caller's own consents and team."""
+"""Endpoints of the caller's own consents, team, computers and results."""

@@ -1,0 +1,140 @@
+"""Endpoints of the account's own computers and their last work requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.http import Http404
+from rest_framework import serializers
+
+from scheduler.api.http.body import Shown
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.openapi_operation import operation
+from scheduler.hosts import own_hosts
+from scheduler.hosts.decision_texts import read_decision
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+    from rest_framework.response import Response
+
+    from scheduler.hosts.decision_texts import Decision
+    from scheduler.hosts.machines import Gpu
+    from scheduler.models import Host, HostAppVersion
+
+
+class GpuShown(Shown):
+    """The GPUs of one kind in a computer."""
+
+    kind = serializers.CharField()
+    name = serializers.CharField()
+    count = serializers.IntegerField()
+    memory_bytes = serializers.FloatField(source="ram_bytes")
+
+
+class ComputerShown(Shown):
+    """A computer of the account. Speeds are in operations per second for each processor."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField(source="domain_name")
+    os_name = serializers.CharField()
+    os_version = serializers.CharField()
+    cpu = serializers.CharField(source="p_model")
+    ncpus = serializers.IntegerField(source="p_ncpus")
+    gpus = GpuShown(many=True)
+    flops = serializers.FloatField(source="p_fpops")
+    iops = serializers.FloatField(source="p_iops")
+    created_at = serializers.DateTimeField()
+    last_contact_at = serializers.DateTimeField(source="rpc_at")
+    in_progress = serializers.IntegerField(help_text="Number of results in progress.")
+    total_credit = serializers.FloatField()
+    recent_credit = serializers.FloatField(source="expavg_credit")
+    venue = serializers.CharField(
+        help_text="home, school, work or empty: the preferences that apply."
+    )
+    denied = serializers.BooleanField(help_text="Whether the project denies work to the computer.")
+
+    def read_gpus(self, host: Host) -> list[Gpu]:
+        return own_hosts.gpus_of(host)
+
+
+class ReasonShown(Shown):
+    """A reason why results were not sent."""
+
+    reason = serializers.CharField(source="name", help_text="A name of docs/choosing.md.")
+    results = serializers.IntegerField(source="count")
+    sentence = serializers.CharField(source="text")
+    detail = serializers.CharField(help_text="The values that were compared, or empty.")
+
+
+class DecisionShown(Shown):
+    """The outcome of a work request."""
+
+    at = serializers.DateTimeField(allow_null=True)
+    sent = serializers.IntegerField()
+    sent_again = serializers.IntegerField(source="resent")
+    summary = serializers.CharField()
+    reasons = ReasonShown(many=True)
+    messages = serializers.ListField(
+        child=serializers.CharField(), help_text="Messages that the client received."
+    )
+
+
+class RecordShown(Shown):
+    """The record of an app version on the computer."""
+
+    app_version = serializers.CharField()
+    valid = serializers.IntegerField(source="n_valid")
+    sent_today = serializers.IntegerField(source="results_today")
+    max_per_day = serializers.IntegerField(
+        source="max_results_per_day", help_text="The daily quota; 0 before it is first set."
+    )
+
+    def read_app_version(self, record: HostAppVersion) -> str:
+        return str(record.app_version)
+
+
+class ComputerDetails(ComputerShown):
+    """A computer of the account with its last work requests and records."""
+
+    memory_nbytes = serializers.FloatField(source="m_nbytes")
+    disk_free_nbytes = serializers.FloatField(source="d_free")
+    disk_total_nbytes = serializers.FloatField(source="d_total")
+    turnaround_seconds = serializers.FloatField()
+    max_in_progress = serializers.IntegerField(
+        allow_null=True, help_text="A limit that the project set for this computer."
+    )
+    decisions = DecisionShown(
+        many=True, help_text="Outcomes of the last work requests, newest first."
+    )
+    records = RecordShown(many=True)
+
+    def read_decisions(self, host: Host) -> list[Decision]:
+        decisions = map(read_decision, host.last_decisions)
+        return [decision for decision in decisions if decision is not None]
+
+    def read_records(self, host: Host) -> list[HostAppVersion]:
+        return own_hosts.records(host)
+
+
+class MyComputers(Endpoint):
+    @operation(
+        "List the account's computers", name="list_my_computers", answer=ComputerShown, listed=True
+    )
+    def get(self, request: Request) -> Response:
+        """Returns the computers of the account, newest first, also for staff."""
+        return self.page(own_hosts.with_progress(self.account))
+
+
+class MyComputer(Endpoint):
+    @operation(
+        "Read a computer of the account",
+        name="read_my_computer",
+        answer=ComputerDetails,
+        conditional=True,
+    )
+    def get(self, request: Request, host_id: int) -> Response:
+        """Returns the computer, and why its last requests for work got results or none."""
+        host = own_hosts.find(self.account, host_id)
+        if host is None:
+            raise Http404
+        return self.reply(host)

@@ -1,0 +1,19 @@
+"""The URLs of the pages of a volunteer's computers and results."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from scheduler.web.volunteers import views
+
+urlpatterns = [
+    path("account/computers/", views.computers, name="account_computers"),
+    path("account/computers/<int:host_id>/", views.computer, name="account_computer"),
+    path(
+        "account/computers/<int:host_id>/results/",
+        views.computer_results,
+        name="account_computer_results",
+    ),
+    path("account/results/", views.results, name="account_results"),
+    path("account/results/<int:result_id>/", views.result, name="account_result"),
+]

@@ -1,0 +1,127 @@
+"""Volunteers' lists of computers, and the reasons why they got work or none."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.dispatch.rules.fit import RefusalReason
+from scheduler.hosts import own_hosts
+from scheduler.hosts.decision_texts import WHY, read_decision
+from scheduler.models import Account
+from tests.conftest import NOON
+from tests.rows import a_host, a_result, a_workunit, an_account
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+def names(account: Account, order: str) -> list[str]:
+    listed = own_hosts.page_of(account, order=order, number=1, size=10)
+    return [host.domain_name for host in listed.hosts]
+
+
+def test_computers_are_sorted_by_each_order_in_both_directions(ada):
+    early = NOON - timedelta(days=1)
+    a_host(ada, domain_name="B", os_name="linux", p_ncpus=1, rpc_at=NOON, total_credit=3)
+    a_host(ada, domain_name="a", os_name="Windows", p_ncpus=8, rpc_at=early, expavg_credit=2)
+    expected = {
+        "name": "aB",
+        "system": "Ba",
+        "processors": "Ba",
+        "contact": "aB",
+        "total": "aB",
+        "recent": "Ba",
+    }
+    assert set(expected) == set(own_hosts.ORDERS)
+    for order, ascending in expected.items():
+        assert "".join(names(ada, order)) == ascending
+        assert "".join(names(ada, f"-{order}")) == ascending[::-1]
+
+
+def test_page_counts_results_in_progress_with_two_statements_for_any_number(ada):
+    for count in (0, 1, 3):
+        host = a_host(ada, domain_name=str(count))
+        for _ in range(count):
+            a_result(a_workunit(), "sent", host=host)
+        a_result(a_workunit(), "valid", host=host)
+    a_host(domain_name="of another account")
+    merged = a_host(ada, domain_name="merged")
+    merged.merged_into = host
+    merged.save()
+    with CaptureQueriesContext(connection) as captured:
+        listed = own_hosts.page_of(ada, order="name", number=1, size=10)
+    assert [(host.domain_name, host.in_progress) for host in listed.hosts] == [
+        ("0", 0),
+        ("1", 1),
+        ("3", 3),
+    ]
+    assert len(captured) == 2
+
+
+def test_page_number_beyond_the_last_page_gives_the_last_page(ada):
+    for number in range(5):
+        a_host(ada, domain_name=str(number))
+    listed = own_hosts.page_of(ada, order="name", number=99, size=2)
+    assert ([host.domain_name for host in listed.hosts], listed.number, listed.pages) == (
+        ["4"],
+        3,
+        3,
+    )
+    empty = own_hosts.page_of(an_account(), order="name", number=0, size=2)
+    assert (empty.hosts, empty.number, empty.pages, empty.total) == ((), 1, 1, 0)
+
+
+def test_each_reason_for_refusal_has_a_sentence_for_volunteers():
+    assert set(WHY) == {str(reason) for reason in RefusalReason}
+
+
+def test_decision_without_work_has_reasons_with_values():
+    decision = read_decision(
+        {
+            "at": "2026-01-01T12:00:00+00:00",
+            "given": 0,
+            "resent": 0,
+            "refused": {"memory": 3, "queue_hosts": 1},
+            "sentences": {"memory": "needs 4 GB, has 2 GB", "queue_hosts": "queue secret"},
+            "said": ["No work sent"],
+        }
+    )
+    assert decision.summary == "No work: the available results do not fit this computer"
+    memory, queue = decision.reasons
+    assert (memory.count, memory.detail) == (3, "needs 4 GB, has 2 GB")
+    assert "memory" in memory.text
+    # Names of queues are the project's business.
+    assert queue.detail == ""
+    assert decision.messages == ("No work sent",)
+
+
+@pytest.mark.parametrize(
+    ("stored", "summary"),
+    [
+        ({"given": 1}, "1 result sent"),
+        ({"given": 2, "resent": 1}, "2 results sent, and 1 result sent again"),
+        ({"given": 0}, "No work: the project had no results to send"),
+        ({"refused": "x", "sentences": [], "said": 7, "at": "?", "given": "2"}, "No work"),
+    ],
+)
+def test_summary_of_a_decision(stored, summary):
+    decision = read_decision(stored)
+    assert decision.summary.startswith(summary)
+    assert decision.at is None
+
+
+def test_unreadable_decision_and_unreadable_gpus_are_left_out(ada):
+    assert read_decision("text") is None
+    host = a_host(ada, capabilities={"gpus": [{"kind": "nvidia", "name": "T4", "new": 1}, "x"]})
+    (gpu,) = own_hosts.gpus_of(host)
+    assert (gpu.kind, gpu.name) == ("nvidia", "T4")
+    host.capabilities = {"gpus": {}}
+    assert own_hosts.gpus_of(host) == []

@@ -1,0 +1,287 @@
+"""The pages of a volunteer's computers and results."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from scheduler.models import Account, AuditEntry, CreditEntry, Host
+from scheduler.web.volunteers import shown, views
+from scheduler.work.volunteers import result_lists
+from tests.conftest import NOON
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled, update
+
+pytestmark = pytest.mark.django_db
+
+DECISION = {
+    "at": "2026-01-01T12:00:00+00:00",
+    "given": 0,
+    "resent": 0,
+    "refused": {"memory": 3},
+    "sentences": {"memory": "needs 4 GB, has 2 GB"},
+    "said": ["Not enough memory"],
+}
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+@pytest.fixture
+def browser(client: Client, ada: Account) -> Client:
+    """A browser in which Ada has logged in."""
+    client.force_login(ada)
+    return client
+
+
+@pytest.fixture
+def host(ada: Account) -> Host:
+    return a_host(
+        ada,
+        domain_name="desk",
+        os_name="Linux",
+        os_version="6.1",
+        p_model="Ryzen",
+        p_ncpus=8,
+        p_fpops=4.2e9,
+        p_iops=2.5e10,
+        capabilities={"gpus": [{"kind": "nvidia", "name": "T4", "ram_bytes": 2.0**34}]},
+        last_decisions=[DECISION],
+    )
+
+
+def page(browser: Client, path: str, status: int = 200) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == status
+    text = answer.content.decode()
+    assert not re.search(r"<script|<style|style=", text)
+    return text
+
+
+def statements(browser: Client, path: str) -> int:
+    with CaptureQueriesContext(connection) as captured:
+        page(browser, path)
+    return len(captured)
+
+
+# Computers
+
+
+def test_list_of_computers_shows_each_with_its_figures(browser, host):
+    a_result(a_workunit(), "sent", host=host)
+    update(host, total_credit=Decimal(12345), expavg_credit=67.8)
+    text = page(browser, "/account/computers/")
+    for part in ("desk", "Linux 6.1", "8 × Ryzen", "T4 (16.0 GiB)", "4.20 GFLOPS", "25.00 GIOPS"):
+        assert part in text
+    assert "12,345" in text
+    assert "67.8" in text
+    assert f'title="{NOON:%Y-%m-%d %H:%M:%S} UTC"' in text
+    assert ">1<span" in text
+
+
+def test_list_without_computers_tells_how_to_attach_one(browser):
+    text = page(browser, "/account/computers/")
+    assert "No computer is attached" in text
+    assert "Add project" in text
+    assert "<table" not in text
+
+
+def test_list_of_computers_has_pages_and_sorts(browser, ada, monkeypatch):
+    monkeypatch.setattr(views, "COMPUTERS_PER_PAGE", 2)
+    for name in ("cat", "ant", "bee"):
+        a_host(ada, domain_name=name)
+
+    def names(query: str) -> list[str]:
+        return re.findall(r">(ant|bee|cat)</a>", page(browser, f"/account/computers/{query}"))
+
+    assert names("?sort=name") == ["ant", "bee"]
+    assert names("?sort=name&page=2") == ["cat"]
+    assert names("?sort=-name") == ["cat", "bee"]
+    text = page(browser, "/account/computers/?sort=name")
+    assert 'aria-sort="ascending"' in text
+    assert "?sort=name&amp;page=2" in text
+    assert "Page 1 of 2" in text
+    default = page(browser, "/account/computers/")
+    for query in ("?sort=password", "?sort=--name", "?page=x", "?page=-1", "?page=1²", "?sort="):
+        assert re.findall(r"<td.*", page(browser, f"/account/computers/{query}")) == re.findall(
+            r"<td.*", default
+        )
+    assert names(f"?page={'9' * 30}") == names("")
+
+
+def test_lists_take_the_same_number_of_statements_for_one_row_and_for_many(browser, ada, host):
+    paths = ("/account/computers/", "/account/results/", f"/account/computers/{host.pk}/results/")
+    a_result(a_workunit(), "sent", host=host)
+    few = [statements(browser, path) for path in paths]
+    for _ in range(8):
+        a_result(a_workunit(), "valid", host=host)
+        a_result(a_workunit(), "sent", host=a_host(ada))
+    assert [statements(browser, path) for path in paths] == few
+    assert max(few) <= 5  # two of them read the session and the account
+
+
+def test_page_of_a_computer_tells_why_it_got_no_work(browser, host):
+    text = page(browser, f"/account/computers/{host.pk}/")
+    assert "No work: the available results do not fit this computer" in text
+    assert "more memory than BOINC may use here" in text
+    assert "needs 4 GB, has 2 GB" in text
+    assert "Not enough memory" in text
+    update(host, last_decisions=[], denied=True, deny_reason="internal note")
+    text = page(browser, f"/account/computers/{host.pk}/")
+    assert "has not requested work yet" in text
+    assert "denies work" in text
+    assert "internal note" not in text
+
+
+def test_page_of_a_computer_survives_unreadable_stored_values(browser, host):
+    update(host, last_decisions=["x", {"at": 7}], capabilities=[], client_version=-1)
+    assert "none reported" in page(browser, f"/account/computers/{host.pk}/")
+
+
+def test_location_of_a_computer_is_changed_and_recorded(browser, host):
+    answer = browser.post(f"/account/computers/{host.pk}/", {"venue": "school"}, follow=True)
+    assert "The location is saved" in answer.content.decode()
+    host.refresh_from_db()
+    assert host.venue == "school"
+    assert AuditEntry.objects.get(event="host_changed").details == {"venue": "school"}
+    answer = browser.post(f"/account/computers/{host.pk}/", {"venue": "<b>"}, follow=True)
+    assert "is not a venue" in answer.content.decode()
+    host.refresh_from_db()
+    assert host.venue == "school"
+
+
+# Results
+
+
+def test_list_of_results_shows_state_deadline_and_credit(browser, host):
+    workunit = a_workunit(an_app("primes", user_friendly_name="Prime numbers"))
+    soon = timezone.now() + timedelta(days=3, hours=1)
+    sent = a_result(workunit, "sent", host=host, report_deadline=soon)
+    a_result(workunit, "valid", host=host, granted_credit=Decimal("1234.5"))
+    text = page(browser, "/account/results/")
+    for part in ("Prime numbers", "in progress", "in 3 days", "1,234.50", "50 min", "desk"):
+        assert part in text
+    assert text.index("/account/results/") < text.index(f"/account/results/{sent.pk}/")
+    update(sent, report_deadline=NOON - timedelta(days=1))
+    assert "was due" in page(browser, "/account/results/")
+
+
+def test_list_of_results_is_filtered_by_state_and_by_computer(browser, ada, host):
+    other = a_host(ada, domain_name="laptop")
+    valid = a_result(a_workunit(), "valid", host=host)
+    error = a_result(a_workunit(), "error", host=other)
+
+    def ids(path: str) -> list[int]:
+        return [int(pk) for pk in re.findall(r'"/account/results/(\d+)/"', page(browser, path))]
+
+    assert ids("/account/results/") == [error.pk, valid.pk]
+    assert ids("/account/results/?state=valid") == [valid.pk]
+    assert ids("/account/results/?state=error") == [error.pk]
+    assert ids("/account/results/?state=nonsense") == [error.pk, valid.pk]
+    assert ids(f"/account/computers/{other.pk}/results/") == [error.pk]
+    assert ids(f"/account/computers/{other.pk}/results/?state=valid") == []
+    text = page(browser, "/account/results/?state=valid")
+    assert '<a href="?state=valid" aria-current="page">valid</a>' in text
+
+
+def test_older_results_are_on_the_next_page(browser, host, monkeypatch):
+    monkeypatch.setattr(views, "RESULTS_PER_PAGE", 2)
+    results = [a_result(a_workunit(), "valid", host=host) for _ in range(3)]
+    text = page(browser, "/account/results/?state=valid")
+    link = f"?state=valid&before={results[1].pk}"
+    assert link.replace("&", "&amp;") in text
+    text = page(browser, f"/account/results/{link}")
+    assert f"/account/results/{results[0].pk}/" in text
+    assert f"/account/results/{results[1].pk}/" not in text
+    assert "Newest results" in text
+    assert "Older results" not in text
+    for before in ("x", "-1", "9" * 40, "1²", "\x00"):
+        assert (
+            "Older results" in browser.get("/account/results/", {"before": before}).content.decode()
+        )
+
+
+def test_lists_without_results_tell_what_to_do(browser, host, monkeypatch):
+    assert "are attached, and why" in page(browser, "/account/results/")
+    assert f'href="/account/computers/{host.pk}/"' in page(
+        browser, f"/account/computers/{host.pk}/results/"
+    )
+    assert "No result is in the state “valid”" in page(browser, "/account/results/?state=valid")
+    a_result(a_workunit(), "error", host=host)
+    assert "no older results" in page(browser, "/account/results/?before=1")
+    monkeypatch.setattr(result_lists, "MAX_READ", 0)
+    monkeypatch.setattr(views, "RESULTS_PER_PAGE", 0)
+    assert "Older ones may exist" in page(browser, "/account/results/?state=valid")
+
+
+def test_page_of_a_result_explains_its_state_and_its_credit(browser, host):
+    workunit = a_workunit()
+    mine = a_result(workunit, "valid", host=host, stderr="<b>done</b>\nbye")
+    a_result(workunit, "invalid", host=a_host(an_account(show_hosts=False)))
+    CreditEntry.objects.create(
+        result_id=mine.pk,
+        rule="runtime",
+        account=host.account,
+        host=host,
+        app=workunit.app,
+        amount=Decimal("7.5"),
+        granted_at=NOON,
+    )
+    settled(workunit, mine)
+    text = page(browser, f"/account/results/{mine.pk}/")
+    for part in (
+        "agrees with the accepted answer",
+        "7.50",
+        "the speed of the devices",
+        "50 min × 1.00 GFLOPS",
+        "&lt;b&gt;done&lt;/b&gt;",
+        f"Other results of workunit {workunit.pk}",
+        "Another computer",
+    ):
+        assert part in text
+    assert "<b>done" not in text
+
+
+@pytest.mark.parametrize(
+    ("word", "part"),
+    [
+        ("sent", "has not reported it yet"),
+        ("invalid", "disagrees with the accepted answer"),
+        ("unreadable", "a file was missing or unreadable"),
+        ("noreply", "did not report the result before the deadline"),
+        ("aborted", "was aborted on your computer"),
+        ("toolate", "after the files for the comparison were deleted"),
+    ],
+)
+def test_page_of_a_result_tells_why_it_is_not_valid(browser, host, word, part):
+    result = a_result(a_workunit(), word, host=host)
+    assert part in page(browser, f"/account/results/{result.pk}/")
+
+
+def test_pages_are_linked_from_the_account(browser):
+    text = page(browser, "/account/")
+    assert 'href="/account/computers/"' in text
+    assert 'href="/account/results/"' in text
+
+
+@pytest.mark.parametrize(
+    ("difference", "text"),
+    [
+        (timedelta(seconds=20), "just now"),
+        (timedelta(hours=3), "in 3 hours"),
+        (timedelta(days=-8), "1 week ago"),
+    ],
+)
+def test_times_are_relative_to_now(difference, text):
+    time: Any = shown.time_of(NOON + difference, now=NOON)
+    assert time.ago == text
+    assert shown.time_of(None, now=NOON) is None

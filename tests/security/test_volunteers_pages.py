@@ -1,0 +1,201 @@
+"""Pages of results show only own rows, and no sibling result too early."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from scheduler.models import Account, Host
+from scheduler.work.volunteers import own_result
+from tests.faces.apis import Program, a_program
+from tests.rows import a_host, a_result, a_workunit, an_account, settled, update
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+@pytest.fixture
+def host(ada: Account) -> Host:
+    return a_host(ada, domain_name="adas-secret-computer")
+
+
+def browser_of(account: Account, **options: object) -> Client:
+    client = Client(**options)
+    client.force_login(account)
+    return client
+
+
+# Other accounts
+
+
+@pytest.mark.parametrize("staff", [False, True])
+def test_rows_of_other_accounts_are_not_found(ada, host, staff):
+    result = a_result(a_workunit(), "valid", host=host)
+    eve = an_account("eve", is_staff=staff, is_superuser=staff)
+    browser, program = browser_of(eve), a_program(eve, "read")
+    for path in (
+        f"/account/computers/{host.pk}/",
+        f"/account/computers/{host.pk}/results/",
+        f"/account/results/{result.pk}/",
+    ):
+        assert browser.get(path).status_code == 404
+    assert browser.post(f"/account/computers/{host.pk}/", {"venue": "work"}).status_code == 404
+    host.refresh_from_db()
+    assert host.venue == ""
+    for path in (f"/me/computers/{host.pk}", f"/me/results/{result.pk}"):
+        assert program.send("get", path).status_code == 404
+    # Lists are empty, also with the number of a computer of another account.
+    for path in ("/account/computers/", "/account/results/"):
+        assert b"adas-secret-computer" not in browser.get(path).content
+    for path in ("/me/computers", "/me/results", f"/me/results?computer={host.pk}"):
+        assert program.send("get", path).json()["results"] == []
+
+
+def test_unknown_numbers_give_the_same_page_as_numbers_of_other_accounts(ada, host):
+    browser = browser_of(an_account("eve"))
+    result = a_result(a_workunit(), "valid", host=host)
+    for name, number in (("computers", host.pk), ("results", result.pk)):
+        pages = [
+            browser.get(f"/account/{name}/{each}/") for each in (number, 10**15, 10**19, 10**200)
+        ]
+        assert {page.status_code for page in pages} == {404}
+        assert len({page.content for page in pages}) == 1
+
+
+def test_visitors_without_a_log_in_are_sent_to_the_log_in(host):
+    for path in (
+        "/account/computers/",
+        f"/account/computers/{host.pk}/",
+        f"/account/computers/{host.pk}/results/",
+        "/account/results/",
+        "/account/results/1/",
+    ):
+        answer = Client().get(path)
+        assert answer.status_code == 302
+        assert answer["Location"].startswith("/account/login/?next=")
+    for path in ("/me/computers", f"/me/computers/{host.pk}", "/me/results", "/me/results/1"):
+        assert Program().send("get", path).status_code == 401
+
+
+def test_merged_computer_has_no_page(ada, host):
+    old = a_host(ada)
+    update(old, merged_into=host)
+    assert browser_of(ada).get(f"/account/computers/{old.pk}/").status_code == 404
+
+
+def test_location_is_changed_only_with_the_token_of_the_page(ada, host):
+    browser = browser_of(ada, enforce_csrf_checks=True)
+    answer = browser.post(f"/account/computers/{host.pk}/", {"venue": "work"})
+    assert answer.status_code == 403
+    host.refresh_from_db()
+    assert host.venue == ""
+
+
+def test_pages_are_not_cached_by_others(ada, host):
+    browser = browser_of(ada)
+    for path in ("/account/computers/", f"/account/computers/{host.pk}/", "/account/results/"):
+        assert "no-store" in browser.get(path)["Cache-Control"]
+
+
+# Texts of clients
+
+
+def test_texts_of_clients_are_escaped_and_bounded(ada):
+    evil = "<script>alert(1)</script>"
+    host = a_host(
+        ada,
+        domain_name=evil,
+        os_name=evil,
+        p_model=evil,
+        venue=evil,
+        capabilities={"gpus": [{"kind": evil, "name": "x" * 100_000, "count": evil}] * 1000},
+        last_decisions=[
+            {
+                "at": evil,
+                "refused": {evil: evil, "y" * 100_000: 1},
+                "sentences": {evil: evil},
+                "said": [evil, "z" * 100_000] * 100,
+            }
+        ],
+    )
+    result = a_result(a_workunit(), "error", host=host, stderr=evil + "w" * 60_000 + evil)
+    browser = browser_of(ada)
+    for path in (
+        "/account/computers/",
+        f"/account/computers/{host.pk}/",
+        f"/account/computers/{host.pk}/results/",
+        "/account/results/",
+        f"/account/results/{result.pk}/",
+    ):
+        answer = browser.get(path)
+        assert answer.status_code == 200
+        assert b"<script" not in answer.content
+        assert len(answer.content) < 60_000
+    for path in ("/me/computers", f"/me/computers/{host.pk}", f"/me/results/{result.pk}"):
+        answer = a_program(ada, "read").send("get", path)
+        assert answer.status_code == 200
+        assert len(answer.content) < 60_000
+
+
+# Siblings
+
+
+def siblings(account: Account, result) -> object:
+    return own_result.find(account, result.pk).siblings
+
+
+def test_siblings_are_withheld_until_the_result_is_reported(ada, host):
+    """Otherwise a host could send wrong answers exactly when they will not be compared."""
+    workunit = a_workunit()
+    result = a_result(workunit, "sent", host=host)
+    a_result(workunit, "sent")
+    assert siblings(ada, result) is None
+    page = browser_of(ada).get(f"/account/results/{result.pk}/").content.decode()
+    assert "Another computer" not in page
+    assert a_program(ada).send("get", f"/me/results/{result.pk}").json()["siblings"] is None
+
+
+@pytest.mark.parametrize("word", ["success", "error", "unreadable"])
+def test_siblings_are_shown_after_the_report(ada, host, word):
+    workunit = a_workunit()
+    result = a_result(workunit, word, host=host)
+    a_result(workunit, "sent")
+    assert len(siblings(ada, result)) == 1
+
+
+@pytest.mark.parametrize("word", ["noreply", "detached"])
+def test_siblings_of_a_result_that_can_be_reported_late_wait_for_the_answer(ada, host, word):
+    workunit = a_workunit()
+    result = a_result(workunit, word, host=host)
+    other = a_result(workunit, "valid")
+    assert siblings(ada, result) is None
+    settled(workunit, other)
+    assert len(siblings(ada, result)) == 1
+
+
+def test_siblings_wait_for_all_results_of_the_account(ada, host):
+    workunit = a_workunit()
+    result = a_result(workunit, "success", host=host)
+    second = a_result(workunit, "sent", host=a_host(ada))
+    a_result(workunit, "sent")
+    assert siblings(ada, result) is None
+    assert siblings(ada, second) is None
+
+
+def test_computers_of_siblings_are_named_only_with_the_consent_of_their_owners(ada, host):
+    workunit = a_workunit()
+    result = a_result(workunit, "success", host=host)
+    shows = a_host(an_account("shows", show_hosts=True))
+    hides = a_host(an_account("hides", show_hosts=False))
+    erased = a_host(an_account("erased", is_active=False))
+    for each in (shows, hides, erased):
+        a_result(workunit, "success", host=each)
+    assert [each.shown_host_id for each in siblings(ada, result)] == [shows.pk, None, None]
+    page = browser_of(ada).get(f"/account/results/{result.pk}/").content.decode()
+    assert f"?hostid={shows.pk}" in page
+    assert page.count("Another computer") == 2
+    assert "hides" not in page
