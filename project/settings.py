@@ -289,8 +289,8 @@ ROOT_URLCONF = "project.urls"
 WSGI_APPLICATION = "project.wsgi.application"
 APPEND_SLASH = False  # BOINC clients do not follow a redirect of a POST
 DATA_UPLOAD_MAX_MEMORY_SIZE = PROJECT.max_request_bytes
-#: A view whose form has files calls `storage.accept_uploads`.
-FILE_UPLOAD_HANDLERS = ["scheduler.storage.form_uploads.DiscardUploads"]
+#: A view whose form has files calls `form_uploads.accept_uploads`.
+FILE_UPLOAD_HANDLERS = ["scheduler.files.form_uploads.DiscardUploads"]
 STATIC_URL = "static/"
 STATICFILES_DIRS = [face / "static" for face in (*FACES, BASE_DIR / "scheduler" / "api")]
 WHITENOISE_USE_FINDERS = True

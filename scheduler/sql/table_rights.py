@@ -69,7 +69,7 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     "account_emailconfirmation": ("SD", "", ""),
     "api_token": ("SIUD", "", ""),
     "credit_entry": ("S", "SI", "S"),
-    "email_change": ("SIUD", "SD", ""),
+    "email_change": ("SIUD", "SUD", ""),
     "idempotency_key": ("SIUD", "SUD", ""),
     "invitation": ("SIUD", "", ""),
     "login_network": ("SIUD", "SUD", ""),

@@ -81,7 +81,6 @@ from scheduler.storage.downloads import publish_all as publish_all
 from scheduler.storage.downloads import stage_bytes as stage_bytes
 from scheduler.storage.downloads import stage_file as stage_file
 from scheduler.storage.downloads import sync_downloads as sync_downloads
-from scheduler.storage.form_uploads import accept_uploads as accept_uploads
 from scheduler.storage.kept_outputs import change_result as change_result
 from scheduler.storage.kept_outputs import keep_result as keep_result
 from scheduler.storage.kept_outputs import result_digest as result_digest

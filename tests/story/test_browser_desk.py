@@ -14,6 +14,9 @@ pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromiu
 
 EMAIL = "chief@example.org"
 KEEP = "#!/bin/sh\n{}\n"
+#: The pages of a volunteer's account.
+OWN = ("", "computers/", "results/", "email/", "password/", "keys/", "two-factor/", "erase/")
+ONE_RESULT = "SELECT id FROM result WHERE host_id IS NOT NULL LIMIT 1"
 STEPS = "/admin/scheduler/{}/".format
 FLOW = "#flow li:has-text('{}') b".format
 
@@ -32,7 +35,7 @@ def assimilator(tmp_path):
 def project(make_project, assimilator, tmp_path):
     plugins = tmp_path / "plugins.toml"
     plugins.write_text('[assimilator.keep]\ntarget = "script:keep"\n')
-    made = make_project(STAFF_SECOND_FACTOR="true", PLUGINS=str(plugins))
+    made = make_project(STAFF_SECOND_FACTOR="true", PLUGINS=str(plugins), PURGE_AFTER="3600")
     made.start()
     made.manage("create_account", EMAIL, "--password", PASSWORD, "--staff")
     return made
@@ -131,17 +134,26 @@ def test_operator_publishes_watches_cancels_with_a_preview_and_retries(
 def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, scheme):
     project.publish()
     project.submit({"a": "31\n", "b": "61\n"}, batch="primes", quorum=1)
+    unsent = "SELECT count(*) FROM result"
+    project.wait(lambda: project.count(unsent) == 2, within=60, what="unsent results")
     our_client(project, "ada").command("run", "--until-idle")
     faults = []
     with opened(project.url, color_scheme=scheme) as page:
-        public = ["/", "/account/login/", "/account/signup/", "/account/password/reset/"]
-        for path in public:
-            page.goto(path)
+        for path in ("", "account/login/", "account/signup/", "account/password/reset/"):
+            page.goto(f"/{path}")
             faults += violations(page)
+        page.goto("/account/login/")
+        submit(page, "Log in", login="ada@example.org", password=PASSWORD)
+        [host], [result] = project.sql("SELECT id FROM host"), project.sql(ONE_RESULT)
+        own = [f"computers/{host['id']}/{name}" for name in ("", "results/")]
+        for name in (*OWN, *own, f"results/{result['id']}/"):
+            page.goto(f"/account/{name}")
+            assert "/login/" not in page.url
+            faults += violations(page)
+    with opened(project.url, color_scheme=scheme) as page:
         log_in(page)
-        lists = page.eval_on_selector_all("#content a", "links => links.map(link => link.href)")
-        own = [f"/account/{name}" for name in ("", "email/", "password/", "erase/", "two-factor/")]
-        for path in [*dict.fromkeys(re.sub("[?#].*", "", link) for link in lists), *own]:
+        links = page.eval_on_selector_all("#content a", "links => links.map(link => link.href)")
+        for path in dict.fromkeys(re.sub("[?#].*", "", link) for link in links):
             page.goto(path)
             faults += violations(page)
             row = page.query_selector("#result_list tbody th a")

@@ -19,6 +19,7 @@ from django.views.decorators.csrf import csrf_protect
 from scheduler import signing, storage
 from scheduler.apps import app_versions, deliveries, programs
 from scheduler.apps.rules.packaging import KNOWN_PLATFORMS, version_number
+from scheduler.files import form_uploads
 from scheduler.models import Account, App, PlanClass
 from scheduler.people import submitters
 
@@ -165,7 +166,7 @@ def page(site_page: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
         )
         site_page.message_user(request, msg, messages.ERROR)
         return HttpResponseRedirect(request.path)
-    storage.accept_uploads(request)
+    form_uploads.accept_uploads(request)
     return _protected_page(request, site_page=site_page)
 
 

@@ -17,6 +17,7 @@ from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.apps import deliveries, programs
 from scheduler.apps.rules.packaging import version_number
+from scheduler.files import form_uploads
 from scheduler.models import App
 from scheduler.people.submitters import require_publish
 
@@ -74,7 +75,7 @@ class Versions(VersionsOfApp):
 
     def dispatch(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponseBase:
         """Let the form have files; it is read after the account and the length are checked."""
-        storage.accept_uploads(request)
+        form_uploads.accept_uploads(request)
         return super().dispatch(request, *args, **kwargs)
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""Uploads in forms: discarded unless the view accepts them before the form is read.
+"""Discards files in forms, unless a view accepts them before it reads the form.
 
 Django reads a form when its CSRF protection looks for the token, before a view checks who sent it.
 With Django's own handlers anybody could fill the disk with files in a form of the log-in page.
