@@ -3,7 +3,7 @@
 PYTHON ?= python3
 T ?=
 PORT ?=
-WORKERS ?= 3
+WORKERS ?= 4
 STORIES ?= 3
 SEED ?=
 CASES ?= 20

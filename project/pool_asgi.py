@@ -29,6 +29,7 @@ from django.utils import timezone  # noqa: E402 - as above
 
 from project.proxies import client_address  # noqa: E402 - needs the settings read
 from scheduler.api.http.problems import CONTENT_TYPE, problem  # noqa: E402 - as above
+from scheduler.health import installation  # noqa: E402 - as above
 from scheduler.people import audit  # noqa: E402 - as above
 from scheduler.pool import cancellations, host_tokens  # noqa: E402 - as above
 from scheduler.pool.waiting import (  # noqa: E402 - as above
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     Scope = Mapping[str, Any]
     Receive = Callable[[], Awaitable[Mapping[str, Any]]]
     Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+installation.refuse_incomplete_restore()
 
 T = TypeVar("T")
 

@@ -289,6 +289,9 @@ ROOT_URLCONF = "project.urls"
 WSGI_APPLICATION = "project.wsgi.application"
 APPEND_SLASH = False  # BOINC clients do not follow a redirect of a POST
 DATA_UPLOAD_MAX_MEMORY_SIZE = PROJECT.max_request_bytes
+#: A form of the administration has at most 100 programs and their signatures; other views discard
+#: files.
+DATA_UPLOAD_MAX_NUMBER_FILES = 250
 #: A view whose form has files calls `form_uploads.accept_uploads`.
 FILE_UPLOAD_HANDLERS = ["scheduler.files.form_uploads.DiscardUploads"]
 STATIC_URL = "static/"

@@ -40,11 +40,13 @@ from project.monitoring import sampler  # noqa: E402 - needs the shared folder
 from project.proxies import apply_forwarded_headers, note_direct_peer  # noqa: E402 - needs the settings read
 from project.routing import route  # noqa: E402 - needs the settings read
 from scheduler import signing  # noqa: E402 - needs the settings read
+from scheduler.health import installation  # noqa: E402 - needs the settings read
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from wsgiref.types import StartResponse, WSGIEnvironment
 
+installation.refuse_incomplete_restore()
 # Without a code signing key no request can be answered, so the server must not start.
 signing.code_sign_key_text()
 

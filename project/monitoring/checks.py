@@ -89,7 +89,7 @@ _checks: Final = Refresher(read_failures, keep_seconds=1.0, timeout_seconds=TIME
 
 
 def failures() -> tuple[Failure, ...]:
-    """Return the failed checks, within about two seconds, from at most a second ago."""
+    """Return the failed checks, read at most three seconds ago, within about two seconds."""
     failed = _checks.get()
     if failed is None:
         failed = (NO_ANSWER,)

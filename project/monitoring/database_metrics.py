@@ -81,9 +81,13 @@ FAILED_WORKUNITS = Family(
     "Workunits that ended with an error, with purged ones.",
     label_names=("app",),
 )
-RESULTS = Family("manyhands_results", "Results by state.", label_names=("state",))
+RESULTS = Family(
+    "manyhands_results", "Results by state; purged results count as over.", label_names=("state",)
+)
 OUTCOMES = Family(
-    "manyhands_ended_results", "Results that are over, by outcome.", label_names=("outcome",)
+    "manyhands_ended_results",
+    "Results that are over, by outcome, with purged ones.",
+    label_names=("outcome",),
 )
 ACCOUNTS = Family("manyhands_accounts", "Accounts of volunteers, scientists and staff.")
 HOSTS = Family("manyhands_hosts", "Hosts, with inactive ones.")
@@ -119,8 +123,9 @@ FAMILIES: Final = tuple(value for value in list(globals().values()) if isinstanc
 class Reading:
     """The values that one scrape has read.
 
-    `figures` is None if they could not be read in time.  `daemon_seen_at` maps daemons to the times
-    of their last heartbeats, or to None.  `stops` maps what can be stopped to whether it is.
+    `figures` is None if none were read within the last minute.  `daemon_seen_at` maps daemons to
+    the times of their last heartbeats, or to None.  `stops` maps what can be stopped to whether it
+    is.
     """
 
     now: datetime

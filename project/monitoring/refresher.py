@@ -40,6 +40,7 @@ class Refresher(Generic[ValueT]):
     def get(self) -> ValueT | None:
         """Return the value, or None if no value of a sufficient age can be read in time.
 
+        If `read` returns None, the previous value is kept until it is too old.
         `read` must not raise exceptions: its caller could not get them.  If no thread can be
         started, the next caller tries again.
         """

@@ -78,8 +78,9 @@ def back_up(
     The database may be of an earlier version: then no entry is written to its audit log, and the
     caller calls `record` after the migration.  `advance` is called with the number of copied bytes,
     again and again.  Raises BackupRefused, `copies.Unreadable`, `dumps.DumpFailed`,
-    `storage.BackupRuns` and OSError; then there is no new folder.  Raises `processes.WrongUser`,
-    and CommandError if VAR_DIR and the database belong to different projects.
+    `storage.BackupRuns` and OSError; then there is no new folder, unless the commit of the audit
+    entry or the last sync failed.  Raises `processes.WrongUser`, and CommandError
+    if VAR_DIR and the database belong to different projects or a restore was not completed.
     """
     destination = destination.absolute()
     processes.check_user()
@@ -126,6 +127,7 @@ def _check_owner(*, is_current: bool) -> None:
 
     The models must not read a database of an earlier version.
     """
+    installation.refuse_incomplete_restore()
     if is_current:
         installation.claim_folder()
         return

@@ -1,4 +1,4 @@
-"""Finds the processes of the project that are running on this machine."""
+"""Finds the running processes of the project, and checks the user of a command."""
 
 from __future__ import annotations
 

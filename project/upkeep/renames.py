@@ -1,4 +1,4 @@
-"""Changes the public address of a project, and tells what that means for clients."""
+"""Changes the public address of a project, and lists what the operator must do."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def prepare(new: str, *, now: datetime) -> Rename:
 
 
 def record(rename: Rename, *, now: datetime) -> None:
-    """Write the addresses to VAR_DIR; processes that start later use them.
+    """Write the addresses to VAR_DIR, and an entry to the audit log.
 
-    Raises `processes.WrongUser`.
+    Processes that start later use them.  Raises `processes.WrongUser` and OSError.
     """
     processes.check_user()
     storage.put_notice(addresses.NOTICE, {"addresses": [rename.new, *rename.former]})

@@ -151,17 +151,14 @@ def _copy(source: Path, draft: Path, advance: Callable[[int], None]) -> None:
 
 
 def _move(draft: Path, var: Path, *, with_keys: bool) -> None:
-    """Move the copies to their places, and remove other keys that this process may have created.
+    """Move the copies to their places; other keys are moved to a folder, and none is deleted.
 
-    In a VAR_DIR that the project used before, these keys are moved to a folder instead, as are all
-    keys that no command creates.
+    Every command creates the keys of `NEW_KEYS` if they are missing, so they may be of no use.
     """
     keys: Path = settings.KEYS_DIR
-    is_used = bool(restore_checks.owner(var))
     copied = {path.name for path in (draft / manifest.KEYS).iterdir()} if with_keys else set()
     for name in sorted(NEW_KEYS | copied) if with_keys else ():
-        is_kept = is_used or name not in NEW_KEYS
-        _remove_key(keys / name, draft / manifest.KEYS / name, is_kept=is_kept)
+        _replace_key(keys / name, draft / manifest.KEYS / name)
     for part, target in ((manifest.FILES, var), (manifest.KEYS, keys)):
         for path in sorted((draft / part).iterdir()) if (draft / part).is_dir() else ():
             if path.is_dir() and (target / path.name).is_dir():
@@ -169,14 +166,18 @@ def _move(draft: Path, var: Path, *, with_keys: bool) -> None:
             path.replace(target / path.name)
 
 
-def _remove_key(key: Path, copied: Path, *, is_kept: bool) -> None:
+def _replace_key(key: Path, copied: Path) -> None:
+    """Move a key to the folder of replaced keys, unless the copy has the same content."""
     if not key.exists() or (copied.exists() and key.read_bytes() == copied.read_bytes()):
         return
-    if is_kept:
-        (key.parent / copies.REPLACED_KEYS).mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-        key.rename(key.parent / copies.REPLACED_KEYS / key.name)
-    else:
-        key.unlink()
+    folder = key.parent / copies.REPLACED_KEYS
+    folder.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+    target = folder / key.name
+    number = 1
+    while target.exists():
+        number += 1
+        target = folder / f"{key.name}.{number}"
+    key.rename(target)
 
 
 def _skip_ids() -> None:

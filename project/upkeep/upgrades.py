@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from django.core.management import call_command
 
 from project.upkeep import dumps, processes, versions
+from scheduler.health import installation
 from scheduler.health.rules.alert_texts import SILENT_AFTER
 from scheduler.health.rules.checkups import MIN_POSTGRESQL
 
@@ -34,8 +35,10 @@ def plan(*, now: datetime) -> Plan:
     """Return what an upgrade would do.
 
     Raises UpgradeRefused if the database is of a newer version of Manyhands, or the server of an
-    older version of PostgreSQL than this one supports.
+    older version of PostgreSQL than this one supports.  Raises CommandError after an incomplete
+    restore.
     """
+    installation.refuse_incomplete_restore()
     if unknown := versions.unknown_migrations(versions.applied_migrations()):
         raise UpgradeRefused(
             f"The database is of a newer version: this version ({versions.version()}) lacks the "

@@ -9,9 +9,10 @@ Two rules apply:
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from django.contrib import admin, messages
@@ -43,11 +44,16 @@ else:
     Base, InlineBase, Pages = admin.ModelAdmin, admin.TabularInline, Paginator
     FormBase = ModelForm
 
+#: A function that Django's admin runs for the selected rows.
+Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
+
 #: Maximum number of rows that a list counts and shows.  A search covers the whole table.
 MAX_LISTED_ROWS = 10_000
 _BIGINT_MAX = 2**63 - 1
 #: The maximum number of ids, and of characters of a filter, in an audit entry of an action.
 _MAX_IDS, _MAX_FILTER = 100, 500
+#: The attribute of a request whose action was refused.
+_REFUSED = "action_was_refused"
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
@@ -188,21 +194,13 @@ class StaffAdmin(Base):
         subject = f"{obj._meta.verbose_name} {obj}"
         audit.record(event, now=timezone.now(), subject=subject, details=details)
 
-    def response_action(
-        self, request: HttpRequest, queryset: QuerySet[Any], *args: Any
-    ) -> HttpResponse | None:
-        """Run an action; record one of `audited_actions`, unless its confirmation is still open."""
-        response = super().response_action(request, queryset, *args)
-        name = request.POST.get("action", "")
-        is_run = name in self.get_actions(request) and not isinstance(response, TemplateResponse)
-        if name in self.audited_actions and is_run:
-            audit.record(
-                Event.ACTION_TAKEN,
-                now=timezone.now(),
-                subject=str(self.opts.verbose_name_plural),
-                details={"action": name, **_selected(request)},
-            )
-        return response
+    def get_actions(self, request: HttpRequest) -> Any:
+        """Return Django's actions; those in `audited_actions` write an entry to the audit log."""
+        actions: Any = super().get_actions(request)
+        for name in self.audited_actions & actions.keys():
+            function, _name, title = actions[name]
+            actions[name] = (_audited(function, name), name, title)
+        return actions
 
     @contextmanager
     def refusals_shown(self, request: HttpRequest, *refusals: type[Exception]) -> Iterator[None]:
@@ -210,7 +208,12 @@ class StaffAdmin(Base):
         try:
             yield
         except refusals as refusal:
-            self.message_user(request, str(refusal), messages.ERROR)
+            self.refuse(request, str(refusal))
+
+    def refuse(self, request: HttpRequest, text: str) -> None:
+        """Show why an action changed nothing; the audit log records that it was refused."""
+        setattr(request, _REFUSED, True)
+        self.message_user(request, text, messages.ERROR)
 
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Return initial values from the query string, without invalid ids of related rows."""
@@ -268,12 +271,27 @@ class StaffAdmin(Base):
         super().save_model(request, obj, form, change)
 
 
-def _selected(request: HttpRequest) -> dict[str, Any]:
-    """Return the selected rows for the audit log: the ids, or the filter of the whole list."""
-    if request.POST.get("select_across") == "1":
-        return {"filter": request.GET.urlencode()[:_MAX_FILTER]}
-    ids = request.POST.getlist("_selected_action")
-    return {"rows": len(ids), "ids": ids[:_MAX_IDS]}
+def _audited(function: Action, name: str) -> Action:
+    """Return an action that records who ran it on which rows, unless it only asks first.
+
+    The rows are read before the action, which may delete them.
+    """
+
+    @wraps(function)
+    def run(page: StaffAdmin, request: HttpRequest, rows: QuerySet[Any]) -> HttpResponse | None:
+        ids = list(rows.order_by("pk").values_list("pk", flat=True)[: _MAX_IDS + 1])
+        response = function(page, request, rows)
+        if not isinstance(response, TemplateResponse):
+            details = {"action": name, "ids": ids[:_MAX_IDS], "more": len(ids) > _MAX_IDS}
+            if query := request.GET.urlencode():
+                details["filter"] = query[:_MAX_FILTER]
+            if getattr(request, _REFUSED, False):
+                details["refused"] = True
+            subject = str(page.opts.verbose_name_plural)
+            audit.record(Event.ACTION_TAKEN, now=timezone.now(), subject=subject, details=details)
+        return response
+
+    return run
 
 
 class WrittenByPrograms:

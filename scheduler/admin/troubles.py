@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.template.response import TemplateResponse
@@ -98,7 +98,7 @@ class ScienceFailureAdmin(RecordAdmin):
         """Return the ids of the selected failures; show an error if all of them were deleted."""
         ids = list(queryset.values_list("pk", flat=True))
         if not ids:
-            self.message_user(request, "The selected failures no longer exist.", messages.ERROR)
+            self.refuse(request, "The selected failures no longer exist.")
         return ids
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.contrib import admin, messages
+from django.contrib import admin
 from django.contrib.admin.helpers import ActionForm
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -233,8 +233,10 @@ class WorkunitAdmin(RecordAdmin):
         """Stop sending results of the workunits until they are released; store the code, if any."""
         code = request.POST.get("hold_code") or None
         if code is not None and not re.fullmatch(r"-?[0-9]{1,9}", code):
-            msg = f"The code {code[:20]!r} is not a number. Hint: leave it empty, or write -7."
-            self.message_user(request, msg, messages.ERROR)
+            self.refuse(
+                request,
+                f"The code {code[:20]!r} is not a number. Hint: leave it empty, or write -7.",
+            )
             return
         hold_code = None if code is None else int(code)
         self._act(request, queryset, "held", operations.hold, hold_code=hold_code)
@@ -264,7 +266,7 @@ class WorkunitAdmin(RecordAdmin):
                 f"More than {MAX_ACTION_ROWS} workunits are selected. "
                 "Hint: use the actions of their batch."
             )
-            self.message_user(request, msg, messages.ERROR)
+            self.refuse(request, msg)
             return
         with self.refusals_shown(request, LookupError, ValueError):
             outcome = operation(ids=ids, now=timezone.now(), **arguments)

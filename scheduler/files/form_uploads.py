@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from django.core.files.uploadhandler import (
     FileUploadHandler,
-    SkipFile,
+    StopUpload,
     TemporaryFileUploadHandler,
 )
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 class DiscardUploads(FileUploadHandler):
-    """Reads the files of a form and discards their content; `FILES` stays empty."""
+    """Stops to read a form at its first file; fields before it are kept, and `FILES` is empty."""
 
     def new_file(self, *_args: Any, **_kwargs: Any) -> None:
-        """Skip the file."""
-        raise SkipFile
+        """Stop, because a body of any length would otherwise occupy a thread to its end."""
+        raise StopUpload(connection_reset=True)
 
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
         """Discard the chunk."""

@@ -12,6 +12,16 @@ from scheduler import storage
 from scheduler.models import Installation
 
 
+def refuse_incomplete_restore() -> None:
+    """Raise `CommandError` if a restore into VAR_DIR was not completed."""
+    if (settings.VAR_DIR / storage.INCOMPLETE_RESTORE).exists():
+        msg = f"A restore into {settings.VAR_DIR} failed after the database was loaded."
+        raise CommandError(
+            f"{msg}\nHint: restore again into a new VAR_DIR and, with DATABASE_URL, another empty "
+            "database."
+        )
+
+
 def claim_folder() -> None:
     """Store the project's identifier in VAR_DIR, or compare it with the stored identifier.
 
@@ -19,12 +29,7 @@ def claim_folder() -> None:
     if a restore was not completed.
     Machines that share a database may share a VAR_DIR or use separate ones.
     """
-    if (settings.VAR_DIR / storage.INCOMPLETE_RESTORE).exists():
-        msg = f"A restore into {settings.VAR_DIR} failed after the database was loaded."
-        raise CommandError(
-            f"{msg}\nHint: restore again into a new VAR_DIR and, with DATABASE_URL, another empty "
-            "database."
-        )
+    refuse_incomplete_restore()
     try:
         row, _ = Installation.objects.get_or_create(id=1, defaults={"identifier": uuid4()})
     except ProgrammingError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, Final
 
 from django.db import transaction
@@ -120,10 +120,17 @@ def find(account: Account, host_id: int) -> Host | None:
     return with_progress(account).filter(pk=host_id).first()
 
 
-def records(host: Host) -> list[HostAppVersion]:
-    """Return the records of app versions on a computer, the newest versions first."""
+def records(host: Host, *, today: date) -> list[HostAppVersion]:
+    """Return the records of app versions on a computer, the newest versions first.
+
+    `results_today` counts the results of `today`; the row may have the count of an earlier day.
+    """
     rows = HostAppVersion.objects.filter(host=host).order_by("-app_version_id")
-    return list(rows.select_related("app_version__app", "app_version__platform")[:_MAX_RECORDS])
+    listed = list(rows.select_related("app_version__app", "app_version__platform")[:_MAX_RECORDS])
+    for record in listed:
+        if record.quota_day != today:
+            record.results_today = 0
+    return listed
 
 
 def gpus_of(host: Host) -> list[Gpu]:

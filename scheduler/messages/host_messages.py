@@ -10,7 +10,9 @@ from scheduler.models import FileRequest, Result, TrickleDown, TrickleUp
 def trickles(*, result: str | None = None, limit: int = 50) -> list[dict[str, Any]]:
     """Return at most `limit` trickles in both directions, newest first.
 
-    If `result` is not None, only trickles of the result with this name are returned.
+    If `result` is not None, only trickles of the result with this name are returned.  Each is a
+    dict: `way` ("up" or "down"), `result` (its name, or its id as text if it was purged), `host`
+    (id), `at` (received or queued), `variety`, `text`, and `done_at` (handled or sent, or None).
     """
     ups = TrickleUp.objects.order_by("-id")
     downs = TrickleDown.objects.order_by("-id")

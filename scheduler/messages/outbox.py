@@ -3,9 +3,9 @@
 Theory of operation.  An operation calls `add` in the transaction that causes a message, so the
 message exists if and only if the change does.  The housekeeper calls `deliver_due`, which leases
 some messages, delivers them while no transaction is open, and writes the outcomes.  The lease is
-longer than the time limit of a delivery, so that no other process delivers the same message.  Only
-if a process is killed between a delivery and the writing of the outcome, the message is delivered
-again: at least once, with the same Message-ID.
+longer than the time limit of a delivery, so that no other process delivers the same message.  A
+message is delivered again, with the same Message-ID, if its answer is lost or its outcome cannot be
+written: at least once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class MailDisabled(RuntimeError):
 
 
 class NotWaiting(LookupError):
-    """A message does not exist, or was sent. Hint: reload the list."""
+    """The messages do not exist, were sent, or may be in delivery. Hint: reload the list."""
 
 
 class DeliveryFailed(Exception):

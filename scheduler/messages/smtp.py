@@ -1,10 +1,11 @@
-"""Sends mail to the mail server of `EMAIL_URL`, with a limit on every wait.
+"""Sends mail to the mail server of `EMAIL_URL`, with limits on its waits.
 
 Theory of operation.  A session opens one connection when it is first used.  If the server cannot be
 reached or refuses the log-in, all messages of the session fail with the same reason, and no second
 connection is tried.  A socket timeout limits each read, and a timer that shuts the connection down
 limits the whole delivery, so that a server that sends a byte now and then cannot hold the daemon.
-The certificate of the server is verified.
+The look-up of the server's name is limited only by the resolver, and each of its addresses has
+`SILENCE_SECONDS`.  The certificate of the server is verified.
 """
 
 from __future__ import annotations
@@ -109,7 +110,7 @@ class Session:
         self._close()
 
     def send(self, message: Message) -> None:
-        """Send one mail; raises `DeliveryFailed`, which is final if the recipient is refused."""
+        """Send one mail.  Raises `DeliveryFailed`, which is final if the answer is 5xx."""
         deadline = _Deadline(self._seconds)
         client = self._opened(deadline)
         data = composed(message, sender=self._sender, sender_name=self._sender_name)

@@ -12,6 +12,7 @@ from datetime import datetime
 
 from allauth.account.models import EmailAddress
 from django.apps import apps
+from django.conf import settings
 from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import Group, Permission
 from django.db import transaction
@@ -76,8 +77,8 @@ def members() -> dict[str, list[str]]:
 def give(account: Account, role: str, *, now: datetime) -> bool:
     """Give an account a role; return False if the account already had the role.
 
-    A role of `_IN_ADMIN` also sets `is_staff` and confirms the address, even if the account already
-    had the role.  Raises `UnknownRole`.
+    A role of `_IN_ADMIN` also sets `is_staff` and, in a project without a mail server, confirms the
+    address, even if the account already had the role.  Raises `UnknownRole`.
     """
     with transaction.atomic():
         group = _group(role)
@@ -94,11 +95,14 @@ def give(account: Account, role: str, *, now: datetime) -> bool:
 
 
 def confirm_address(account: Account, *, now: datetime) -> None:
-    """Mark the e-mail address of a member of staff as confirmed.
+    """Mark the e-mail address of a member of staff as confirmed, if the project sends no mail.
 
     A second factor, which staff may need to enter the admin site, needs a confirmed address, and a
-    project without a mail server cannot mail the link that confirms it.
+    project without a mail server cannot mail the link that confirms it.  With one, the address
+    remains unconfirmed until its owner follows the link: it may be somebody else's.
     """
+    if settings.MAIL is not None:
+        return
     addresses = EmailAddress.objects.filter(user=account, email=account.email, verified=False)
     if addresses.update(verified=True):
         audit.record(Event.EMAIL_CONFIRMED, now=now, subject=account.email)

@@ -34,7 +34,8 @@ from scheduler.people import audit
 from scheduler.people.rules.throttle_limits import NO_NETWORK, Limit, network_of, seconds_to_wait
 
 _DAY = timedelta(days=1)
-#: Mails with a link that visitors can have sent to one address; more would be a nuisance.
+#: Mails with a link that visitors can have sent to one address; more would be a nuisance: a
+#: burst of six, then one every ten minutes.
 _MAILS = Limit("mails", 6, timedelta(hours=1))
 #: A code of a second factor is valid for 30 seconds, and is accepted once.
 _CODE_USES = Limit("used-codes", 1, timedelta(minutes=2))

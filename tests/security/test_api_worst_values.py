@@ -27,7 +27,7 @@ from tests.security.test_worst_values import check_everything_works, submit_some
 from tests.security.worst import NUMBERS
 from tests.work import an_app
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
 #: JSON values that Python's own encoder does not produce.
 RAW = [

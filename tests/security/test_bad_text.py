@@ -19,7 +19,7 @@ from tests.faces.owned import everything
 from tests.fuzz.raw import RawRequest, answer
 from tests.scripted_client import a_client
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
 BAD = (
     b"\0",

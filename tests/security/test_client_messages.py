@@ -12,6 +12,8 @@ from tests.security.test_client_slots import SECRET, private, run_program
 from volunteer import safe_files, slot
 from volunteer.channels import CHANNEL_BYTES, FILE_NAME, Channel, Link, SharedMemory
 
+pytestmark = pytest.mark.lengthy
+
 __all__ = ["folder", "private", "project"]
 
 #: A message in the trickle channel, as BOINC's library leaves it.

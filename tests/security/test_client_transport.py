@@ -23,6 +23,8 @@ from volunteer.files import DownloadError, FileDownload, fetch
 from volunteer.transport import Body, HttpTransport, UnreachableError
 from volunteer.wire.messages import FileInfo
 
+pytestmark = pytest.mark.lengthy
+
 KEY = "0123456789abcdef0123456789abcdef"
 
 

@@ -18,7 +18,7 @@ from scheduler.sql import table_rights
 from tests.house.tracked import ROOT
 
 # All tests run in one xdist worker, so that the server is started once.
-pytestmark = pytest.mark.xdist_group("database_roles")
+pytestmark = [pytest.mark.xdist_group("database_roles"), pytest.mark.lengthy]
 
 BLOCKS = re.findall(
     r"```sql\n(.*?)```",

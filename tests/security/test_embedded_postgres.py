@@ -22,7 +22,7 @@ from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.security.other_users import NOBODY, STRANGER, needs_root, run_as
 
 # All tests run in one xdist worker, so that the server is started once.
-pytestmark = pytest.mark.xdist_group("embedded_postgres")
+pytestmark = [pytest.mark.xdist_group("embedded_postgres"), pytest.mark.lengthy]
 
 #: SQL by which a superuser could access the machine outside the database.
 WAYS_OUT = {

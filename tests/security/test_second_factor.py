@@ -18,6 +18,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from scheduler.config import MailConfig
 from scheduler.models import Account, ApiToken, AuditEntry
 from scheduler.people import account_keys, accounts, roles
 
@@ -428,3 +429,9 @@ def test_command_removes_the_second_factor_of_a_locked_out_owner(code):
 def test_command_reports_an_unknown_address():
     with pytest.raises(CommandError, match="No account has the e-mail address"):
         call_command("second_factor", "remove", "nobody@example.org")
+
+
+def test_role_does_not_confirm_the_address_if_its_owner_can_confirm_it_by_mail(settings):
+    settings.MAIL = MailConfig(host="127.0.0.1", port=25)
+    roles.give(an_unconfirmed_account(), "operator", now=timezone.now())
+    assert events("email_confirmed") == []

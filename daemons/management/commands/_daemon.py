@@ -16,7 +16,7 @@ from daemons.clock import clock_of
 from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
 from daemons.science.kernel import die_with_parent
 from daemons.tally import WHOLE, BadShard, Shard
-from scheduler.health import daemon_passes
+from scheduler.health import daemon_passes, installation
 from scheduler.management.base import PlainCommand, require
 
 
@@ -69,6 +69,7 @@ class DaemonCommand(PlainCommand):
 
     def handle(self, *_args: Any, **options: Any) -> None:
         require(options["once"] or not options["json"], "--json requires --once. Hint: add --once.")
+        installation.refuse_incomplete_restore()
         stop = StopSign()
         if options["with_parent"]:
             die_with_parent()

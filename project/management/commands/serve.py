@@ -99,6 +99,7 @@ class Command(BaseCommand):
     def handle(self, **options: Any) -> None:
         """Serve until a signal arrives, then stop all started processes."""
         url = master_url(options["address"], options["port"])
+        installation.refuse_incomplete_restore()
         with claimed(settings.VAR_DIR, url):
             self._serve(url, options)
 

@@ -20,6 +20,7 @@ from scheduler import signing, storage
 from scheduler.apps import app_versions, deliveries, programs
 from scheduler.apps.rules.packaging import KNOWN_PLATFORMS, version_number
 from scheduler.files import form_uploads
+from scheduler.files.download_files import FileInMotion
 from scheduler.models import Account, App, PlanClass
 from scheduler.people import submitters
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 #: Errors of the form as a whole; their texts say what to do.
 _REFUSALS: Final = (
+    FileInMotion,
     app_versions.BadPackage,
     app_versions.BadSignature,
     app_versions.UnknownPlatform,
@@ -59,7 +61,7 @@ class ManyFilesField(forms.FileField):
     widget = ManyFilesInput
 
     def clean(self, data: Any, initial: Any = None) -> Any:
-        """Return the list of files; raises `ValidationError` for more than 100 files."""
+        """Return the files; raises `ValidationError` for more than 100, and for an empty file."""
         files = [super(ManyFilesField, self).clean(file, initial) for file in data or ()]
         if len(files) > _MAX_FILES:
             msg = f"These are {len(files)} files. Hint: upload an archive instead."
@@ -151,6 +153,8 @@ class VersionForm(forms.Form):
 
 def page(site_page: ModelAdmin[Any], request: HttpRequest) -> HttpResponse:
     """Return the page with the form, or publish the version and redirect to it.
+
+    A form that is too large is not read: the page is shown again with an error.
 
     The caller has exempted the view from Django's CSRF middleware, which would read the form before
     uploads are accepted; the token is checked here.  Raises `PermissionDenied` for users who may

@@ -24,10 +24,14 @@ from scheduler.lifecycle import AssimilateState, FileDeleteState
 _HOUR: Final = timedelta(hours=1)
 _ERRORS: Final = ("outcomes.client_error", "outcomes.validate_error")
 _LOST: Final = ("outcomes.no_reply", "outcomes.client_detached")
-#: The filter of the list of workunits that shows the workunits of a station.
+#: The filter of the list of workunits that corresponds to a station.  The list of
+#: `waiting_for_deletion` omits workunits whose files are not marked yet, and that of `finished`
+#: omits purged ones.
 _FILTERS: Final = {
-    "in_progress": f"assimilate_state__exact={AssimilateState.INIT}",
-    "waiting_for_validation": "need_validate__exact=1",
+    "in_progress": f"assimilate_state__exact={AssimilateState.INIT}&need_validate__exact=0",
+    "waiting_for_validation": (
+        f"assimilate_state__exact={AssimilateState.INIT}&need_validate__exact=1"
+    ),
     "waiting_for_assimilation": f"assimilate_state__exact={AssimilateState.READY}",
     "waiting_for_deletion": f"file_delete_state__exact={FileDeleteState.READY}",
     "finished": f"file_delete_state__exact={FileDeleteState.DONE}",
@@ -37,17 +41,17 @@ _REPORTED: Final = ("outcomes.success", *_ERRORS)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A station of workunits on the desk: the count, and a sentence about its rate."""
+    """A station of workunits on the desk; `detail` is its rate per hour or its oldest work."""
 
     title: str
     count: str
-    rate: str
+    detail: str
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Lamp:
-    """A daemon on the desk; `tone` is the CSS class of its light: good, uneasy or bad."""
+    """A daemon on the desk; `tone` is the CSS class of its light: good or bad."""
 
     daemon: str
     does: str
@@ -84,7 +88,7 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
 
 
 def _flow(live: Status, kept: Sequence[Sample]) -> list[Stage]:
-    """Return the stations of workunits in the order of their way, with the rates of an hour."""
+    """Return the stations in the order of their way, each with its rate or its oldest work."""
     reported = series.newest_rate(kept, *_REPORTED, *_LOST, within=_HOUR)
     finished = series.newest_rate(kept, "workunits.finished", within=_HOUR)
     behind = {station.daemon: station.behind for station in live.stations}

@@ -54,7 +54,7 @@ class StaffAccount(AccountRefused):
 
 
 def erase(account: Account, *, now: datetime) -> None:
-    """Erase the account's personal data, keys, tokens and sessions.
+    """Erase the account's personal data, second factor, keys, tokens and sessions.
 
     Its computers can no longer contact the project.  Another account can use the e-mail address.
     Its team gets another founder (`people.teams`).

@@ -39,7 +39,7 @@ from scheduler.rights import SCOPES
 
 #: Maximum number of rows of one table, and of one statement.
 MAX_ROWS, _PAGE = 10_000, 1_000
-#: The columns of an account that are not exported: the hash of a secret.
+#: The columns of an account that are not exported; every other column is.
 _SECRETS = frozenset({"password"})
 _KEY_COLUMNS = ("id", "kind", "name", "is_current", "created_at", "revoked_at")
 _TOKEN_COLUMNS = (

@@ -101,7 +101,7 @@ def _sensitive(view: OwnView[P]) -> View[P]:
 @_read_or_send
 @own_page
 def home(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Return the page of the account, with the form of its name and consents."""
+    """Return the page of the account, with the form of its name, country and consents."""
     initial = {name: getattr(account, name) for name in forms.ProfileForm.base_fields}
     form = forms.ProfileForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
@@ -192,7 +192,8 @@ def cancel_email_change(request: HttpRequest, account: Account) -> HttpResponseB
 def confirm_email_change(request: HttpRequest, token: str) -> HttpResponseBase:
     """Return the page behind the link to a new address; its button carries out the change.
 
-    Programs that open links of mails send no POST, so they change nothing.
+    Programs that open links of mails send no POST, so they change nothing.  The status is 410 for
+    a link that is unknown, was used or has expired, and if another account has taken the address.
     """
     now = timezone.now()
     # Read now, because the change ends the sessions of the account.

@@ -88,7 +88,7 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
     venues = VENUES if host.venue in dict(VENUES) else (*VENUES, (host.venue, host.venue))
     context = shown.computer_details(host, now=now) | {
         "decisions": [(shown.time_of(each.at, now=now), each) for each in decisions],
-        "records": own_hosts.records(host),
+        "records": own_hosts.records(host, today=now.date()),
         "venues": venues,
     }
     return _page(request, "computer", context)

@@ -2,7 +2,8 @@
 
 A sibling result shows whether a result will be compared.  A volunteer who learned this before the
 report could send a wrong answer that will not be compared, which defeats the random checks of
-adaptive replication.  Therefore, siblings are read only once no result of the account can change.
+adaptive replication.  Several accounts can belong to one person.  Therefore, siblings are read only
+once the workunit has an answer or has failed, and no result of the account is in progress.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from django.db.models import Q
 from django.db.models.functions import Right
 
-from scheduler.lifecycle import Axis, Outcome, ResultState, ServerState
+from scheduler.lifecycle import Axis, ResultState, ServerState
 from scheduler.models import Account, CreditEntry, Result
 from scheduler.work.timeline import describe_move, moves_of
 from scheduler.work.volunteers.result_states import OwnState, state_of, why, why_credit
@@ -28,7 +29,6 @@ _BEFORE_SENDING: Final = (
     (Axis.RESULT, ResultState.INACTIVE),
     (Axis.RESULT, ResultState.UNSENT),
 )
-_REPORTED: Final = (Outcome.SUCCESS, Outcome.CLIENT_ERROR, Outcome.VALIDATE_ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,12 +118,8 @@ def _timeline(result: Result) -> tuple[Moment, ...]:
 
 def _siblings(account: Account, result: Result) -> tuple[Sibling, ...] | None:
     workunit = result.workunit
-    if result.server_state != ServerState.OVER:
-        return None
-    if result.outcome not in _REPORTED and not (
-        workunit.canonical_result_id is not None or workunit.error_mask
-    ):
-        # The result can still be reported late.
+    is_decided = workunit.canonical_result_id is not None or workunit.error_mask
+    if result.server_state != ServerState.OVER or not is_decided:
         return None
     others = Result.objects.filter(workunit_id=result.workunit_id).exclude(pk=result.pk)
     if others.filter(server_state=ServerState.IN_PROGRESS, account=account).exists():

@@ -1,4 +1,4 @@
-"""Lists the results of a volunteer's computers at a bounded cost per page.
+"""Lists the results of a volunteer's computers at a bounded cost per computer.
 
 Theory of operation.  `result` has no index by account.  A page merges the newest results of each
 computer, which two indexes by host deliver: that of results in progress, and that of ended ones.  A
@@ -18,15 +18,18 @@ from scheduler import sql
 from scheduler.models import Account
 from scheduler.work.volunteers.result_states import OwnState, codes_of, state_of, why
 
-#: Ended results that a filtered page examines, summed over the computers.  Each is in the worst
-#: case a page on disk.
+#: Ended results that a filtered page examines, divided among the computers, but at least one more
+#: than the page shows of each.  Each is in the worst case a page on disk.
 MAX_READ: Final = 2_000
 _MAX_ID: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class OwnResult:
-    """A result in the list; `app` is the app's title."""
+    """A result in the list; `app` is the app's title, and times are in seconds.
+
+    `received_at` is the time at which it ended, None while it is in progress.
+    """
 
     id: int
     workunit_id: int

@@ -48,7 +48,7 @@ _WHY_BY_VALIDATION: Final = {
     ValidateState.TOO_LATE: "The report arrived after the files for the comparison were deleted.",
 }
 _WHY_BY_OUTCOME: Final = {
-    Outcome.CLIENT_ERROR: "The program failed on your computer. Its error output is below.",
+    Outcome.CLIENT_ERROR: "The program failed on your computer.",
     Outcome.NO_REPLY: "Your computer did not report the result before the deadline.",
     Outcome.CLIENT_DETACHED: "The computer was detached from the project, or the project was reset "
     "on it.",

@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.dispatch.rules.fit import RefusalReason
 from scheduler.hosts import own_hosts
 from scheduler.hosts.decision_texts import WHY, read_decision
-from scheduler.models import Account
+from scheduler.models import Account, HostAppVersion
 from tests.conftest import NOON
-from tests.rows import a_host, a_result, a_workunit, an_account
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version
 
 pytestmark = pytest.mark.django_db
 
@@ -125,3 +125,14 @@ def test_unreadable_decision_and_unreadable_gpus_are_left_out(ada):
     assert (gpu.kind, gpu.name) == ("nvidia", "T4")
     host.capabilities = {"gpus": {}}
     assert own_hosts.gpus_of(host) == []
+
+
+def test_results_that_were_sent_on_another_day_do_not_count_as_sent_today(ada):
+    host = a_host(ada)
+    version = an_app_version(an_app())
+    today = NOON.date()
+    sent = {"host": host, "app_version": version, "quota_day": today, "results_today": 40}
+    HostAppVersion.objects.create(**sent)
+    [now] = own_hosts.records(host, today=today)
+    [later] = own_hosts.records(host, today=today + timedelta(days=4))
+    assert (now.results_today, later.results_today) == (40, 0)

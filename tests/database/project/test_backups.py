@@ -18,7 +18,7 @@ from django.db.migrations.recorder import MigrationRecorder
 
 from daemons import file_deleter
 from project.upkeep import backups, dumps, manifest, processes, restore_checks, restores, versions
-from scheduler import storage, wakeups
+from scheduler import migrations, storage, wakeups
 from scheduler.files import antiques
 from scheduler.health import installation
 from scheduler.health.rules.alert_texts import SILENT_AFTER
@@ -31,7 +31,14 @@ from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.xdist_group("backups")]
+pytestmark = [
+    pytest.mark.django_db(transaction=True),
+    pytest.mark.xdist_group("backups"),
+    pytest.mark.lengthy,
+]
+
+#: The name of the newest migration, which the tests apply a second time: it only describes choices.
+NEWEST = max(path.stem for path in Path(migrations.__file__).parent.glob("[0-9]*.py"))
 
 
 @pytest.fixture
@@ -155,6 +162,8 @@ def test_a_restored_project_has_the_same_rows_keys_and_files(backup, folder, beg
     assert restored.migrated == []
     assert Workunit.objects.count() == Result.objects.count() == 1
     keys = {path.name: path for path in (new / "keys").iterdir() if path.name != ".lock"}
+    replaced = keys.pop("replaced")
+    assert {path.name for path in replaced.iterdir()} == {"secret_key", "code_sign_private"}
     assert {path.stat().st_mode & 0o777 for name, path in keys.items() if "grant" in name} == {
         0o600
     }
@@ -194,11 +203,11 @@ def test_a_restore_brings_back_tokens_and_accounts_and_the_command_prints_it(
 
 
 def test_a_backup_of_an_earlier_version_is_migrated(work, folder, begin_empty):
-    with recorded_migrations(without="0028_audit_events"):
+    with recorded_migrations(without=NEWEST):
         folder.parent.mkdir()
         backups.back_up(folder, now=NOON)
     begin_empty()
-    assert restore(folder).migrated == ["scheduler.0028_audit_events"]
+    assert restore(folder).migrated == [f"scheduler.{NEWEST}"]
     assert versions.missing_migrations() == []
 
 
@@ -275,8 +284,12 @@ def test_a_failure_after_the_load_is_reported_and_the_project_does_not_start(
         )
         with pytest.raises(restores.RestoreIncomplete, match=reason):
             restore(folder)
-    with pytest.raises(CommandError, match=r"A restore into .* failed .*\nHint: restore again"):
+    refused = pytest.raises(CommandError, match=r"A restore into .* failed .*\nHint: restore again")
+    with refused:
         installation.claim_folder()
+    for words in (("transitioner", "--once"), ("project", "upgrade", "--check")):
+        with refused:
+            call_command(*words)
     newer = begin_empty()
     assert newer != new
     restore(folder)
@@ -499,9 +512,9 @@ def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
     text = run("upgrade", "--backup", var.parent / "unused")
     assert "No backup was made: `project backup FOLDER` makes one." in text
     assert not (var.parent / "unused").exists()
-    with recorded_migrations(without="0028_audit_events"):
+    with recorded_migrations(without=NEWEST):
         said = json.loads(run("upgrade", "--check", "--json"))
-        assert said["migrations"] == ["scheduler.0028_audit_events"]
+        assert said["migrations"] == [f"scheduler.{NEWEST}"]
         with wakeups.Bell("validator"):
             assert processes.running(now=NOON) == [f"validator (process {os.getpid()})"]
             with pytest.raises(CommandError, match=r"These processes are running: validator"):
@@ -513,7 +526,7 @@ def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
 
 
 def test_upgrade_finds_celery_workers_by_their_heartbeats(var):
-    with recorded_migrations(without="0028_audit_events"):
+    with recorded_migrations(without=NEWEST):
         storage.show_life("validator")
         with pytest.raises(CommandError, match=r"validator \(last heartbeat \d s ago\)"):
             run("upgrade", "--no-backup", "--yes")
@@ -526,7 +539,7 @@ def test_upgrade_finds_celery_workers_by_their_heartbeats(var):
 def test_upgrade_backs_up_a_database_without_the_tables_of_this_version(var, folder):
     rows.a_workunit(transition_at=None)
     folder.parent.mkdir()
-    with recorded_migrations(without="0028_audit_events"), renamed_tables("audit_entry", "batch"):
+    with recorded_migrations(without=NEWEST), renamed_tables("audit_entry", "batch"):
         backup = backups.back_up(folder, now=NOON)
         assert not backup.is_recorded
         assert backup.manifest.counts["workunit"] == 1
@@ -548,13 +561,13 @@ def renamed_tables(*names):
 
 def test_upgrade_makes_a_backup_and_migrates(var, folder):
     folder.parent.mkdir()
-    with recorded_migrations(without="0028_audit_events"):
+    with recorded_migrations(without=NEWEST):
         text = run("upgrade", "--backup", folder, "--yes")
     assert "Applied 1 migration." in text
     assert AuditEntry.objects.get(event="backup_created").subject == str(folder)
     assert "fsck: 0 violations" in text
     assert (
-        "scheduler.0028_audit_events"
+        f"scheduler.{NEWEST}"
         not in json.loads((folder / manifest.MANIFEST).read_text())["migrations"]
     )
 
@@ -565,3 +578,13 @@ def test_upgrade_is_refused_if_the_database_is_newer(var):
         pytest.raises(CommandError, match=r"lacks the migration scheduler\.9999"),
     ):
         run("upgrade", "--check")
+
+
+def test_a_key_that_a_command_could_have_made_is_kept_beside_the_restored_one(
+    backup, folder, begin_empty
+):
+    new = begin_empty()
+    (new / "keys" / "code_sign_private").write_text("of another project")
+    restore(folder)
+    kept = new / "keys" / "replaced" / "code_sign_private"
+    assert kept.read_text() == "of another project"

@@ -21,7 +21,7 @@ from project.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from tests.house.tracked import ROOT
 
 # All tests run in one xdist worker, so that the server is started once.
-pytestmark = pytest.mark.xdist_group("started_postgres")
+pytestmark = [pytest.mark.xdist_group("started_postgres"), pytest.mark.lengthy]
 
 
 def manage(var, *words, **environment):

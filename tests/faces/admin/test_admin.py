@@ -982,10 +982,18 @@ def test_confirmed_action_is_in_the_audit_log_with_the_person_and_the_rows(
     act(admin, "explain", workunit)
     assert audited() == [], "a preview and an explanation change nothing"
     act(admin, "cancel", workunit, confirmed="yes")
-    act(admin, "hold", workunit, select_across="1")
+    path = list_of(Workunit) + f"?app__id__exact={workunit.app_id}"
+    admin.post(path, {"action": "hold", "_selected_action": [workunit.pk], "select_across": "on"})
+    act(admin, "hold", workunit, hold_code="seven")
     assert audited(actor=EMAIL, subject="workunits") == [
-        {"action": "cancel", "rows": 1, "ids": [str(workunit.pk)]},
-        {"action": "hold", "filter": ""},
+        {"action": "cancel", "ids": [workunit.pk], "more": False},
+        {
+            "action": "hold",
+            "ids": [each.pk for each in rows["workunits"]],
+            "more": False,
+            "filter": f"app__id__exact={workunit.app_id}",
+        },
+        {"action": "hold", "ids": [workunit.pk], "more": False, "refused": True},
     ]
 
 
@@ -997,4 +1005,20 @@ def test_action_that_the_user_may_not_take_is_not_in_the_audit_log(
     client = Client()
     client.force_login(account)
     act(client, "cancel", rows["workunits"][0], confirmed="yes")
+    assert audited() == []
+
+
+def test_a_second_value_of_the_form_does_not_hide_an_action_from_the_audit_log(
+    admin: Client, rows: Any
+) -> None:
+    workunit = rows["workunits"][0]
+    act(admin, "hold", workunit)
+    form = {"action": ["hold", "explain"], "index": "0", "_selected_action": [workunit.pk]}
+    admin.post(list_of(Workunit), form)
+    expected = {"action": "hold", "ids": [workunit.pk], "more": False}
+    assert audited() == [expected, expected]
+
+
+def test_action_without_selected_rows_is_not_in_the_audit_log(admin: Client, rows: Any) -> None:
+    admin.post(list_of(Workunit), {"action": "hold"})
     assert audited() == []

@@ -19,6 +19,8 @@ from tests.faces.api_server import serving
 from tests.faces.apis import ALL_SCOPES, a_token
 from tests.faces.owned import PLACES, everything
 
+pytestmark = pytest.mark.lengthy
+
 CASES = int(os.environ.get("API_CASES", "5"))
 #: The allowed statuses of replies to requests that are valid by the schema.
 UNDERSTOOD = ["2xx", "401", "403", "404", "409", "410", "412", "416", "422", "429"]

@@ -18,6 +18,8 @@ from tests.pure.client.fake_project import ACCOUNT_KEY, FakeProject, sign
 from volunteer import cli
 from volunteer.sandbox import Confinement, Sandbox
 
+pytestmark = pytest.mark.lengthy
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 

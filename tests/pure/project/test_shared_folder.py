@@ -18,7 +18,8 @@ DAY = 86_400
 
 @pytest.fixture(autouse=True)
 def unset(monkeypatch):
-    monkeypatch.delenv(VARIABLE, raising=False)
+    # Set first, so that the variable is deleted at the end: `prepare` sets it.
+    monkeypatch.setenv(VARIABLE, "")
 
 
 @pytest.fixture

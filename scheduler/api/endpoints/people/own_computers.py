@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from django.http import Http404
+from django.utils import timezone
 from rest_framework import serializers
 
 from scheduler.api.http.body import Shown
@@ -113,7 +114,7 @@ class ComputerDetails(ComputerShown):
         return [decision for decision in decisions if decision is not None]
 
     def read_records(self, host: Host) -> list[HostAppVersion]:
-        return own_hosts.records(host)
+        return own_hosts.records(host, today=timezone.now().date())
 
 
 class MyComputers(Endpoint):

@@ -122,7 +122,7 @@ class OwnResultDetails(OwnResultShown):
     siblings = SiblingShown(
         many=True,
         allow_null=True,
-        help_text="Other results of the workunit; null until the account's results are reported.",
+        help_text="Other results of the workunit; null until the workunit is decided.",
     )
     stderr = serializers.CharField(
         help_text=f"The last {own_result.MAX_STDERR} characters of the error output."

@@ -8,7 +8,7 @@ class Migration(migrations.Migration):
     # CREATE INDEX CONCURRENTLY cannot run in a transaction.
     atomic = False
 
-    dependencies = [("scheduler", "0029_action_taken")]
+    dependencies = [("scheduler", "0028_audit_events")]
 
     operations = [
         AddIndexConcurrently(

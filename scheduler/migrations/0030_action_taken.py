@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('scheduler', '0028_audit_events'),
+        ('scheduler', '0029_results_of_hosts'),
     ]
 
     operations = [
