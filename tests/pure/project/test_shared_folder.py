@@ -20,6 +20,7 @@ DAY = 86_400
 def unset(monkeypatch):
     # Set first, so that the variable is deleted at the end: `prepare` sets it.
     monkeypatch.setenv(VARIABLE, "")
+    monkeypatch.delenv(VARIABLE)
 
 
 @pytest.fixture
