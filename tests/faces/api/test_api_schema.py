@@ -30,7 +30,7 @@ def test_documentation_pages_load_only_local_resources(client, page):
     answer = client.get(f"/api/v1/{page}")
     assert answer.status_code == 200
     assert not re.findall(r"https?://", answer.content.decode())
-    assert "script-src 'self';" in answer["Content-Security-Policy"]
+    assert "script-src 'self'" in answer["Content-Security-Policy"].split("; ")
     assert not re.findall(r"<script>", answer.content.decode())
     for source in re.findall(r'(?:src|href)="(/static/[^"]+)"', answer.content.decode()):
         assert finders.find(source.removeprefix("/static/")), source
