@@ -11,7 +11,7 @@ import pytest
 
 from tests.long.stand import children_of
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 #: Far larger than all buffers between server and reader.
 HUGE = 8 << 30

@@ -10,7 +10,7 @@ import pytest
 from tests.story.celery import CeleryStage
 from tests.story.project import exponents
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59)
 ANSWERED = """SELECT count(*) FROM workunit

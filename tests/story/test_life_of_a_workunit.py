@@ -19,7 +19,7 @@ from scheduler.lifecycle import (
 )
 from tests.story.project import APP
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 TARGETS = "SELECT axis, target FROM ledger_entry WHERE workunit_id = %s ORDER BY at, id"
 

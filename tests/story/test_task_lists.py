@@ -10,7 +10,7 @@ import pytest
 
 from tests.story.project import Project
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 SUBMITTER = "scientist@example.org"
 #: The fields of each task: expected_duration, max_fails, cmd.  The leases are long enough for a

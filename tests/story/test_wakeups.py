@@ -13,7 +13,7 @@ from scheduler.boinc.wire import messages
 from scheduler.results.facts import output_name
 from tests.story.test_eight_hosts import Asker
 
-pytestmark = pytest.mark.story
+pytestmark = [pytest.mark.story, pytest.mark.lengthy]
 
 #: The aim is 0.3 s; the limit allows for a busy machine, but is shorter than polling takes.
 WITHIN = 2.0
