@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,16 @@ from daemons.science.kernel import die_with_parent
 if (parent := multiprocessing.parent_process()) is not None:
     die_with_parent(parent.pid, by=signal.SIGKILL)
 
+# Django REST framework imports requests for its test client, if it is installed: 5 MB per process.
+sys.modules.setdefault("requests", None)  # type: ignore[arg-type]  # `import` raises ImportError
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 # The threads of a web server share a connection pool; a command needs no pool.
 os.environ.setdefault("DATABASE_POOL", "8")
 
-from django.conf import settings
+from django.conf import settings  # noqa: E402 - after the line on requests
 
-from project.monitoring import shared_folder
+from project.monitoring import shared_folder  # noqa: E402 - as above
 
 # prometheus_client reads this variable when it is imported, which Django's set-up may do.
 shared_folder.prepare(

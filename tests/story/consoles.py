@@ -199,6 +199,9 @@ class Shell:
         """Type a command of a page; return its output, or fail if the page shows other output."""
         shown = Command(command.text, self._as_here(command.shown))
         text = self._as_here(command.text)
+        if text.endswith(" &"):
+            # Its output would appear at any time between the output of the next commands.
+            text = f"{text.removesuffix(' &')} > background.log 2>&1 &"
         until = next((end for what, end in UNTIL_STOPPED.items() if re.search(what, text)), None)
         if until is None:
             code, output = self.run(text)
