@@ -85,14 +85,14 @@ def _check_entry(path: Path, owners: set[int]) -> None:
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) and not stat.S_ISREG(status.st_mode):
         msg = f"{path} is a symbolic link or a special file, which no backup contains."
-        raise BadBackup(f"{msg}\nHint: somebody changed the backup; use another one.")
+        raise BadBackup(f"{msg}\nHint: the backup was changed; use another one.")
     if status.st_uid not in owners:
         msg = f"{path} belongs to another user ({status.st_uid}), who could change it meanwhile."
         raise RestoreRefused(f"{msg}\nHint: copy the backup to a folder of your own.")
     if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         msg = f"Other users can change {path} (mode {stat.S_IMODE(status.st_mode):04o})."
         raise RestoreRefused(
-            f"{msg}\nHint: make sure that nobody did, then `chmod -R go-w` the backup."
+            f"{msg}\nHint: make sure that it was not changed, then `chmod -R go-w` the backup."
         )
 
 
@@ -208,7 +208,7 @@ def _verify(source: Path, described: Manifest, advance: Callable[[int], None]) -
     if not count == existing == described.files:
         raise BadBackup(
             f"The backup has {existing} files, its list has {count}, and its manifest "
-            f"{described.files}.\nHint: somebody changed the backup; use another one."
+            f"{described.files}.\nHint: the backup was changed; use another one."
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from daemons import timeout_checker, transitioner, validator
@@ -18,6 +18,16 @@ from tests.lists import an_app_with_lists, expire, passes, state, submitted
 from tests.scripted_client import ScriptedClient, a_client
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture(autouse=True)
+def no_endless_wait():
+    """Limit each wait for a lock: a claim that does not skip a locked list fails, not hangs."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout TO '5s'")
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute("RESET lock_timeout")
 
 
 def attached(name: str) -> ScriptedClient:
