@@ -132,7 +132,9 @@ def django_db_modify_db_settings(
     suffix = f"_{worker}" if worker else ""
     connection.settings_dict["TEST"]["NAME"] = f"test_manyhands_{pid}{suffix}"
     with django_db_blocker.unblock():
-        connection.settings_dict["TEST"]["TEMPLATE"] = template.find()
+        connection.settings_dict["TEST"]["TEMPLATE"] = found = template.find()
+        # A copy of the template has every migration.
+        connection.settings_dict["TEST"]["MIGRATE"] = found is None
 
 
 @pytest.fixture(scope="session")
