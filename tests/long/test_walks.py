@@ -39,6 +39,7 @@ def quiet_logs():
     logging.disable(logging.NOTSET)
 
 
+@pytest.mark.lengthy
 def test_walk_with_the_same_seed_is_reproducible_in_one_process(ground, proof):
     seed = proof.seed()
     traces = [trace(play(ground, steps_of(one), Counter())) for one in (seed, seed + 1, seed)]

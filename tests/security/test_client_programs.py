@@ -224,6 +224,7 @@ def test_signature_of_a_published_file_cannot_replace_the_code_sign_key(tmp_path
     assert "keeping the old code-sign key" in ran.stdout
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "change",
     [

@@ -23,6 +23,7 @@ def played(transactional_db, settings):
     return play
 
 
+@pytest.mark.lengthy
 def test_two_hosts_with_different_wrong_outputs_and_a_silent_host_cause_no_wrong_answer(
     played, capsys
 ):
@@ -42,6 +43,7 @@ def test_two_hosts_with_different_wrong_outputs_and_a_silent_host_cause_no_wrong
     assert "0 violations" in capsys.readouterr().out
 
 
+@pytest.mark.lengthy
 def test_two_colluding_hosts_are_valid_only_in_shared_workunits(played):
     story = played(trust.TOGETHER)
     believed = story.accepted_wrong_answers()

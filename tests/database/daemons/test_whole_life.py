@@ -44,6 +44,7 @@ def violations(ahead):
     return [(one.name, found) for one in invariants() if (found := one.find(now))]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("seed", range(2))
 def test_every_workunit_is_finished_and_purged_despite_faulty_hosts(seed, settings):
     chance = Random(seed)

@@ -415,6 +415,7 @@ def test_a_limit_counts_results_that_were_sent_without_one() -> None:
 # At once
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("order", ["fifo", "lifo", "priority"])
 def test_sixteen_claimers_never_exceed_a_limit_and_keep_the_order(order: str) -> None:
     queue = a_queue(max_in_progress=5, order=order)

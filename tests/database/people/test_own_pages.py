@@ -109,6 +109,7 @@ def costs(one: Scientist) -> dict[str, tuple[int, int]]:
     return found
 
 
+@pytest.mark.lengthy
 def test_rows_of_other_accounts_do_not_slow_down_own_lists(ada: Scientist) -> None:
     primes, bob = an_app("primes"), an_account("bob")
     batches_of(ada.account, primes, "mine_1", "mine_2", "mine_3")

@@ -143,6 +143,7 @@ def scanned(node: dict[str, Any]) -> Iterator[str]:
         yield from scanned(child)
 
 
+@pytest.mark.lengthy
 def test_passes_do_not_scan_whole_tables_that_were_never_analyzed(never_analysed, read_whole):
     load()
     done = a_pass(transitioner, limit=2000).done
@@ -166,6 +167,7 @@ def test_passes_do_not_scan_whole_tables_that_were_never_analyzed(never_analysed
     assert read_whole == set()
 
 
+@pytest.mark.lengthy
 def test_wake_ups_of_a_workunit_are_read_by_its_index(never_analysed):
     """Without it, fsck took minutes for 40 000 workunits: it read the queue for each of them."""
     as_superuser("DELETE FROM pg_statistic WHERE starelid = %s::regclass", ["workunit_wakeup"])

@@ -63,6 +63,7 @@ def pages(name: str, batches: list[Batch]) -> int:
     return int(top["Shared Hit Blocks"] + top["Shared Read Blocks"])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "name",
     [
@@ -80,6 +81,7 @@ def test_counting_a_batch_reads_only_pages_of_its_own_rows(name):
     assert pages(name, [mine]) <= 2 * alone + 10
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("name", ["work/batch_progress", "work/batch_costs"])
 def test_counting_several_batches_reads_no_more_pages_than_counting_each_alone(name):
     eve, app = an_account("eve"), an_app()

@@ -302,6 +302,7 @@ def test_a_list_answers_within_the_query_budget(
             assert answer.status_code == 200
 
 
+@pytest.mark.lengthy
 def test_list_headers_have_no_wire_abbreviations_and_numbers_are_rounded(
     subtests: Any, admin: Client, rows: Any
 ) -> None:
@@ -334,6 +335,7 @@ def test_host_list_shows_readable_cpu_model_credit_and_contact_time(
         assert text in page
 
 
+@pytest.mark.lengthy
 def test_a_search_answers_within_the_query_budget(
     subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
 ) -> None:
@@ -346,6 +348,7 @@ def test_a_search_answers_within_the_query_budget(
                 assert answer.context["cl"].search_fields
 
 
+@pytest.mark.lengthy
 def test_every_filter_answers_within_the_query_budget(
     subtests: Any, admin: Client, rows: Any, django_assert_max_num_queries: Any
 ) -> None:

@@ -262,6 +262,7 @@ def test_manifest_marks_missing_and_truncated_output_files(eve):
         ]
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("form", ["tar", "zip"])
 def test_ten_thousand_outputs_take_one_statement_per_page_and_are_in_order(
     eve, form, django_assert_max_num_queries

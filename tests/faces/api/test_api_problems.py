@@ -54,6 +54,7 @@ def test_each_error_of_an_invalid_app_has_its_own_hint(db) -> None:
     assert "Hint:" not in answer.content.decode()
 
 
+@pytest.mark.lengthy
 @pytest.mark.django_db(transaction=True)
 def test_no_error_response_repeats_the_word_hint_in_its_text(schema) -> None:
     owned = everything("adasown", is_superuser=True)

@@ -168,6 +168,7 @@ def test_load_works_with_new_connections_and_separate_report_requests(play):
     assert played.sum["latency_ms"]["reported"]["count"] == 3
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("server", "complaint"),
     [

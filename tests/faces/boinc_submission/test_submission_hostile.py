@@ -85,6 +85,7 @@ def test_sql_and_markup_in_a_batch_name_are_stored_literally(name: str) -> None:
     assert "no such batch" in post(asked("query_batch", f"<batch_name>{safe}x</batch_name>"))
 
 
+@pytest.mark.lengthy
 def test_ten_megabytes_of_jobs_are_read_in_seconds(world: World) -> None:
     content = "0123456789abcdef" * 60
     jobs = "".join(f"<job><name>m{n}</name>{INLINE.format(content)}</job>" for n in range(10_000))

@@ -224,6 +224,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         return project.reported
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("work", "state", "exit_status", "words"), ENDS, ids=[work.name for work, *_ in ENDS]
 )

@@ -73,6 +73,7 @@ def test_cycle_is_found_without_the_path_that_leads_to_it(edges, cycle):
     assert find_cycle(edges) == cycle
 
 
+@pytest.mark.lengthy
 def test_deep_chain_needs_no_recursion():
     chain = [(number, number + 1) for number in range(100_000)]
     assert find_cycle(chain) == ()
