@@ -115,7 +115,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
     expavg_at = models.DateTimeField(null=True, blank=True)
     # Whether the statistics export includes the account and its hosts.
     share_statistics = models.BooleanField(default=True, db_default=True)
-    show_hosts = models.BooleanField(default=True, db_default=True)
+    show_hosts = models.BooleanField(default=False, db_default=False)
     # When the terms of use were accepted; None if the project had none.
     terms_accepted_at = models.DateTimeField(null=True, blank=True)
     is_staff = models.BooleanField(default=False)

@@ -229,6 +229,7 @@ def test_public_state_of_the_server_reads_no_table(django_assert_num_queries):
 
 
 def test_page_of_a_computer_hides_its_name_and_address(ada):
+    rows.update(ada, show_hosts=True)
     host = rows.a_host(ada, domain_name="secret-computer", last_ip_addr="203.0.113.5")
     answer = Client().get("/show_host_detail.php", {"hostid": host.pk})
     assert answer.status_code == 200
@@ -242,7 +243,8 @@ def test_page_of_a_computer_hides_its_name_and_address(ada):
 
 def test_hidden_closed_merged_and_unknown_computers_have_the_same_page(ada):
     hidden = rows.a_host(rows.an_account("hidden", show_hosts=False))
-    closed = rows.a_host(rows.an_account("closed", is_active=False))
+    closed = rows.a_host(rows.an_account("closed", is_active=False, show_hosts=True))
+    rows.update(ada, show_hosts=True)
     merged = rows.a_host(ada, merged_into=rows.a_host(ada))
     answers = [
         Client().get("/show_host_detail.php", {"hostid": number})

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, ClassVar
+import time
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import urljoin
 
 from allauth.account.adapter import DefaultAccountAdapter
+from allauth.account.app_settings import REAUTHENTICATION_TIMEOUT
+from allauth.account.authentication import get_authentication_records
 from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest
@@ -155,6 +158,19 @@ class AccountAdapter(DefaultAccountAdapter):
         if isinstance(user, Account) and second_factors.has_one(user):
             return [method for method in methods if method["id"] == "mfa_reauthenticate"]
         return methods
+
+    def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
+        """Return False within five minutes of a log-in; allauth counts only a repeated proof.
+
+        With a second factor, the log-in must have asked for a code.
+        """
+        user = cast("Account", self.request.user)  # allauth asks for sessions with a user only
+        needed = "mfa" if second_factors.has_one(user) else "password"
+        for record in get_authentication_records(self.request, user):
+            age = time.time() - record["at"]
+            if record["method"] == needed and 0 <= age < REAUTHENTICATION_TIMEOUT:
+                return False
+        return bool(super().is_reauthentication_required(app=app, **kwargs))
 
     def get_logout_redirect_url(self, request: HttpRequest) -> str:  # noqa: ARG002
         return reverse("status")

@@ -228,7 +228,7 @@ def test_a_team_has_the_fields_of_boincs_team(folder):
 
 def test_a_host_has_the_fields_of_boincs_host(folder):
     host = rows.a_host(
-        a_volunteer(),
+        a_volunteer(show_hosts=True),
         p_vendor="GenuineIntel",
         p_model="A <b> chip",
         os_name="Linux",

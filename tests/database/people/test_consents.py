@@ -7,6 +7,7 @@ from decimal import Decimal
 import pytest
 
 from scheduler.models import AuditEntry, StatisticsDeletion
+from scheduler.people import accounts
 from scheduler.people.personal_data import consents
 from tests import rows
 from tests.conftest import NOON
@@ -66,8 +67,17 @@ def test_deletions_can_be_listed_again():
     assert len(listed()) == 1
 
 
+def test_computers_of_a_new_account_are_hidden():
+    digest = accounts.password_digest(email="new@example.org", password="secret of new")
+    new = accounts.create_account(
+        email="new@example.org", passwd_hash=digest, name="New", now=NOON
+    ).account
+    new.refresh_from_db()
+    assert not new.show_hosts
+
+
 def test_hidden_computers_are_recorded_and_leave_other_consents_unchanged():
-    ada = rows.an_account("ada")
+    ada = rows.an_account("ada", show_hosts=True)
     stored = consents.change(ada, show_hosts=False, source="web", now=NOON)
     assert (stored.show_hosts, stored.share_statistics) == (False, True)
     entry = AuditEntry.objects.get(event="account_changed")

@@ -23,9 +23,9 @@ def program(ada) -> Program:
 
 def test_account_reads_and_changes_its_consents(program, ada):
     consents = program.send("get", "/me/consents").json()
-    assert consents == {"share_statistics": True, "show_hosts": True, "terms_accepted_at": None}
-    changed = program.send("patch", "/me/consents", {"share_statistics": False})
-    assert changed.json() == consents | {"share_statistics": False}
+    assert consents == {"share_statistics": True, "show_hosts": False, "terms_accepted_at": None}
+    changed = program.send("patch", "/me/consents", {"share_statistics": False, "show_hosts": True})
+    assert changed.json() == consents | {"share_statistics": False, "show_hosts": True}
     ada.refresh_from_db()
     assert (ada.share_statistics, ada.show_hosts) == (False, True)
     entry = AuditEntry.objects.get(event="consent_changed")

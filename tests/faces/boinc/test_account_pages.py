@@ -99,6 +99,7 @@ def test_account_manager_gets_the_account_with_the_elements_of_boinc_in_order(ad
         ada,
         team=team,
         venue="home",
+        show_hosts=True,
         global_prefs="<mod_time>5</mod_time>\n<idle_time_to_run>3</idle_time_to_run>",
         project_prefs="<resource_share>50</resource_share>",
     )

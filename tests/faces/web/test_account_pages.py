@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from allauth.account.authentication import AUTHENTICATION_METHODS_SESSION_KEY
 from allauth.account.models import EmailAddress
 from django.core import mail
 from django.test import Client
@@ -324,8 +325,19 @@ def accounts_token(account: Account, name: str) -> None:
     )
 
 
+def age_proofs(client: Client, seconds: float) -> None:
+    """Move the log-in of a client, and its repeated proofs, into the past."""
+    session = client.session
+    for record in session[AUTHENTICATION_METHODS_SESSION_KEY]:
+        record["at"] -= seconds
+    session.save()
+
+
 @pytest.mark.parametrize("page", ["keys", "tokens", "data", "erase"])
-def test_secret_pages_ask_for_the_password_again(browser, page):
+def test_secret_pages_ask_for_the_password_five_minutes_after_the_log_in(browser, page):
+    age_proofs(browser, 290)
+    assert browser.get(f"/account/{page}/").status_code == 200
+    age_proofs(browser, 11)
     answer = browser.get(f"/account/{page}/")
     assert answer["Location"].startswith("/account/reauthenticate/?next=")
     answer = browser.post(answer["Location"], {"password": "wrong"})
