@@ -7,9 +7,32 @@ WITH own AS MATERIALIZED (
         AND (%(host_id)s::bigint IS NULL OR id = %(host_id)s::bigint)
 ),
 
+-- The newest ended result of each computer.  A page needs only the computers with the newest ones.
+newest AS MATERIALIZED (
+    SELECT
+        own.id AS host_id,
+        past.id,
+        row_number() OVER (ORDER BY past.id DESC) AS place
+    FROM own
+    CROSS JOIN LATERAL (
+        SELECT r.id
+        FROM result AS r
+        -- With host_id = own.id, the planner could scan all results by id for a host without any.
+        WHERE
+            r.host_id >= own.id
+            AND (r.host_id, r.id) < (own.id, %(below)s::bigint)
+            AND r.server_state = {{ServerState.OVER}}
+        ORDER BY r.host_id DESC, r.id DESC
+        LIMIT 1
+    ) AS past
+    WHERE cardinality(%(codes)s::integer[]) > 0
+),
+
 -- The number of ended results to read per computer.
 bound AS MATERIALIZED (
-    SELECT greatest(%(count)s::bigint, %(max_read)s::bigint / greatest(count(*), 1)) AS rows FROM own
+    SELECT greatest(%(count)s::bigint, %(max_read)s::bigint / greatest(count(*), 1)) AS rows
+    FROM newest
+    WHERE place <= %(count)s::bigint
 ),
 
 running AS (
@@ -31,35 +54,38 @@ running AS (
 
 ended AS MATERIALIZED (
     SELECT
-        own.id AS host_id,
+        newest.host_id,
         past.id,
         past.code
-    FROM own
+    FROM newest
     CROSS JOIN LATERAL (
         SELECT
             r.id,
             10 * r.outcome + r.validate_state AS code
         FROM result AS r
-        -- With host_id = own.id, the planner could scan all results by id for a host without any.
         WHERE
-            r.host_id >= own.id
-            AND (r.host_id, r.id) < (own.id, %(below)s::bigint)
+            r.host_id >= newest.host_id
+            AND (r.host_id, r.id) < (newest.host_id, %(below)s::bigint)
             AND r.server_state = {{ServerState.OVER}}
         ORDER BY r.host_id DESC, r.id DESC
         LIMIT (SELECT bound.rows FROM bound)
     ) AS past
-    WHERE cardinality(%(codes)s::integer[]) > 0
+    WHERE
+        newest.place <= %(count)s::bigint
+        AND cardinality(%(codes)s::integer[]) > 0
 ),
 
 -- Below this id, a computer may have ended results that were not read.
 lowest AS (
-    SELECT coalesce(max(last_read.id), 0) AS id
+    SELECT coalesce(max(unread.id), 0) AS id
     FROM (
         SELECT min(ended.id) AS id
         FROM ended
         GROUP BY ended.host_id
         HAVING count(*) >= (SELECT bound.rows FROM bound)
-    ) AS last_read
+        UNION ALL
+        SELECT newest.id + 1 FROM newest WHERE newest.place = %(count)s::bigint + 1
+    ) AS unread
 ),
 
 chosen AS (

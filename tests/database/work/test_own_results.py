@@ -140,6 +140,25 @@ def test_pages_contain_each_result_of_the_account_once_and_newest_first(ada, hos
     assert len(all_ids(ada, state=OwnState.ERROR, host_id=host.pk)) == 0
 
 
+def test_lists_of_many_computers_read_only_those_with_the_newest_results(ada, monkeypatch):
+    monkeypatch.setattr(result_lists, "MAX_READ", 7)
+    hosts = [a_host(ada) for _ in range(60)]
+    for place, host in enumerate(hosts):
+        fill(host, 100 * place + 1, 100 * place + 9)
+    rare = a_result(a_workunit(), "invalid", host=hosts[0])
+    for place, host in enumerate(reversed(hosts)):
+        fill(host, 10_000 + 100 * place + 1, 10_000 + 100 * place + 9)
+    ids = list(Result.objects.order_by("-pk").values_list("pk", flat=True))
+    assert all_ids(ada) == ids
+    assert all_ids(ada, state=OwnState.VALID) == [pk for pk in ids if pk != rare.pk]
+    assert all_ids(ada, state=OwnState.INVALID) == [rare.pk]
+    with transaction.atomic(), connection.cursor() as cursor:
+        before = _rows_read(cursor)
+        assert len(result_lists.newest(ada, state=OwnState.VALID, count=7).rows) == 7
+        # The newest of each of 60 computers, and 7 of 7 computers; 7 of each would be 420.
+        assert _rows_read(cursor) - before < 200
+
+
 def test_host_of_another_account_has_no_results(ada):
     theirs = a_host()
     a_result(a_workunit(), "valid", host=theirs)
