@@ -12,7 +12,7 @@ from django.db import connection
 from daemons.clock import clock_of
 from daemons.loop import Daemon, Drive, StopSign, drain
 from daemons.registry import find
-from scheduler.health import daemon_passes, maintenance
+from scheduler.health import daemon_passes, installation, maintenance
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +53,8 @@ def run_pass(daemon: str) -> str:
         record=daemon_passes.add,
     )
     try:
+        # A worker may have started before the restore.
+        installation.refuse_incomplete_restore()
         tally = drain(entry, drive)
     except Exception as error:  # noqa: BLE001 - a bad row must not stop the other daemons
         connection.close()

@@ -102,11 +102,17 @@ def back_up(
         os.sync()
         _check_destination(destination)
         backup = Backup(destination, written, tuple(writer.skipped), is_recorded=is_current)
-        with transaction.atomic():
-            # A backup whose entry cannot be written gets no name.
-            if is_current:
-                record(backup, now=now)
-            draft.rename(destination)
+        try:
+            with transaction.atomic():
+                # A backup whose entry cannot be written gets no name.
+                if is_current:
+                    record(backup, now=now)
+                draft.rename(destination)
+        except BaseException:
+            # The commit may have failed after the renaming.
+            if not draft.exists():
+                destination.rename(draft)
+            raise
         _sync_folder(destination.parent)
     except BaseException:
         writer.close()

@@ -17,6 +17,7 @@ from daemons.loop import Daemon
 from daemons.management.commands.transitioner import Command
 from daemons.purger import tend_ledger
 from daemons.tally import Tally
+from scheduler import storage
 from scheduler.models import WorkunitWakeup
 from tests import rows
 
@@ -182,6 +183,28 @@ def test_celery_task_logs_a_failure_once_and_its_recovery(monkeypatch, caplog):
     ]
     told = [record.message for record in caplog.records]
     assert told == ["database_failed", "daemon_recovered", "pass_failed"]
+
+
+def test_celery_tasks_make_no_pass_after_an_incomplete_restore(monkeypatch, caplog, settings):
+    from daemons import tasks
+
+    passes = []
+    fake = Daemon(
+        "purger", lambda **_: passes.append(1) or Tally(), batch=1, pause=1.0, summary="Counts."
+    )
+    monkeypatch.setitem(registry.BY_NAME, "purger", fake)
+    monkeypatch.setattr(tasks, "_failing", set())
+    monkeypatch.setattr(tasks.connection, "close", lambda: None)
+    settings.VAR_DIR.mkdir(exist_ok=True)
+    mark = settings.VAR_DIR / storage.INCOMPLETE_RESTORE
+    mark.touch()
+    said = tasks.run_pass(daemon="purger")
+    assert said.startswith(f"purger: failed: A restore into {settings.VAR_DIR} failed")
+    assert not passes
+    assert [record.message for record in caplog.records] == ["pass_failed"]
+    mark.unlink()
+    assert tasks.run_pass(daemon="purger") == "purger: nothing to do"
+    assert passes
 
 
 def test_a_celery_task_ends_after_its_maximum_duration_even_if_more_work_is_due(monkeypatch):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import OperationalError, connection
+from django.db import IntegrityError, OperationalError, connection
 from django.db.migrations.recorder import MigrationRecorder
 
 from daemons import file_deleter
@@ -418,6 +418,26 @@ def test_a_backup_whose_audit_entry_cannot_be_written_gets_no_name(work, folder,
     with pytest.raises(OperationalError):
         backups.back_up(folder, now=NOON)
     assert list(folder.parent.iterdir()) == []
+
+
+def test_a_backup_whose_audit_entry_is_not_committed_gets_no_name(work, folder, monkeypatch):
+    folder.parent.mkdir()
+    record = audit.record
+
+    def record_what_cannot_be_committed(*args, **options):
+        record(*args, **options)
+        # A deferred constraint, which PostgreSQL checks at the commit.
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "CREATE TEMPORARY TABLE one (id int UNIQUE DEFERRABLE INITIALLY DEFERRED)"
+            )
+            cursor.execute("INSERT INTO one VALUES (1), (1)")
+
+    monkeypatch.setattr(audit, "record", record_what_cannot_be_committed)
+    with pytest.raises(IntegrityError):
+        backups.back_up(folder, now=NOON)
+    assert list(folder.parent.iterdir()) == []
+    assert not AuditEntry.objects.filter(event="backup_created").exists()
 
 
 @pytest.mark.parametrize(("server", "dumper"), [(15, 18), (16, 17)])
