@@ -85,7 +85,9 @@ def _serve() -> None:
     quiet = ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
     for line in sys.stdin:
         request = json.loads(line)
-        with tempfile.TemporaryFile() as output:
+        # In pytest's common folder, simultaneous runs disturb each other when they clean it up.
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryDirectory() as folder:
+            own = ["--basetemp", f"{folder}/run"]
             child = os.fork()
             if child == 0:
                 os.setsid()
@@ -93,7 +95,7 @@ def _serve() -> None:
                 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
                 os.dup2(output.fileno(), 1)
                 os.dup2(output.fileno(), 2)
-                _exit(pytest.main([*quiet, *request["words"]]))
+                _exit(pytest.main([*quiet, *own, *request["words"]]))
             status = _wait(child, request["seconds"])
             output.seek(0)
             text = output.read().decode("utf-8", "replace")

@@ -86,7 +86,9 @@ def test_account_made_in_a_browser_serves_a_stock_client_after_each_change(
     client.update()
     assert wait_until(lambda: project.sql(later, before["rpc_at"]), within=120, look_again=0.5)
     assert "account key" not in client.notices()
+    page.context.clear_cookies()
+    page.goto("/account/login/")
+    submit(page, "Log in", login=NEW_EMAIL, password=NEW_PASSWORD)
     page.goto("/account/keys/")
-    submit(page, "Continue", password=NEW_PASSWORD)
     assert page.inner_text("code.secret >> nth=0") == key
     assert "0 violations" in project.fsck()

@@ -45,7 +45,6 @@ def log_in(page) -> None:
     """Log in to the administration, with a new authenticator app."""
     page.goto("/admin/")
     submit(page, "Log in", login=EMAIL, password=PASSWORD)
-    submit(page, "Continue", password=PASSWORD)
     submit(page, "Use this app", code=code_of(page.inner_text("code.secret")))
     page.goto("/admin/")
 
