@@ -87,8 +87,7 @@ def test_account_made_in_a_browser_serves_a_stock_client_after_each_change(
     assert wait_until(lambda: project.sql(later, before["rpc_at"]), within=120, look_again=0.5)
     assert "account key" not in client.notices()
     page.context.clear_cookies()
-    page.goto("/account/login/")
+    page.goto("/account/login/?next=/account/keys/")
     submit(page, "Log in", login=NEW_EMAIL, password=NEW_PASSWORD)
-    page.goto("/account/keys/")
     assert page.inner_text("code.secret >> nth=0") == key
     assert "0 violations" in project.fsck()
