@@ -127,6 +127,10 @@ def retry_batch(context: Context) -> None:
         parts.append(f"the inputs of {gone} were deleted: submit new workunits")
     if summary.names_taken:
         parts.append(f"{count(summary.names_taken)} were retried before")
+    if summary.refused_by_queue:
+        parts.append(
+            f"the queue of {count(summary.refused_by_queue)} does not accept them any more"
+        )
     context.answer({**about(batch), **asdict(summary)}, " · ".join(parts))
 
 

@@ -15,6 +15,7 @@ from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.models import Account, App
+from scheduler.queues import admission
 from scheduler.rights import Right
 from scheduler.sql import fetch, fetch_into, fetch_one
 from scheduler.work.submission.facts import (
@@ -43,6 +44,10 @@ Faults = dict[int, tuple[new_workunits.Fault, ...]]
 
 class SubmissionRefused(ValueError):
     """The whole submission was refused. Hint: see the message."""
+
+
+class QueueChanged(SubmissionRefused):
+    """A queue accepts less than when the workunits were checked.  Hint: submit again."""
 
 
 class UnknownApp(SubmissionRefused):
@@ -151,6 +156,24 @@ class WorkunitChecks:
             self._read |= named
             rows = fetch_into(QueueTarget, "work/submission/read_queues_by_name", {"names": names})
             self.queues |= {queue.name: queue for queue in rows}
+
+    def lock_queues(self) -> None:
+        """Lock the named queues in the caller's transaction, which writes the checked workunits.
+
+        Runs no statement without queues.  Raises `QueueChanged`.
+        """
+        locked = admission.lock_for_work({queue.id for queue in self.queues.values()})
+        for queue in self.queues.values():
+            now = locked.get(queue.id)
+            if (
+                now is None
+                or now.app_id not in (None, self._target.id)
+                or now.trusted < queue.trusted
+            ):
+                raise QueueChanged(
+                    f"Queue {queue.name} was changed during the submission. Hint: submit again; "
+                    "the answer describes what the queue does not accept any more."
+                )
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about settings in all chunks that are probably mistakes."""

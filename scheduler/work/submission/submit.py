@@ -157,7 +157,8 @@ class Pipeline:
     def open_batch(self) -> new_batches.Opened:
         """Open the batch in the caller's transaction (`new_batches.open_batch`).
 
-        If there are dependencies, the submitter's graph is locked first.
+        The named queues are locked, and if there are dependencies, the submitter's graph is locked
+        first.  Raises `QueueChanged`.
         """
         if self._edge_count:
             dependencies.lock_graph(self._owner)
@@ -168,6 +169,7 @@ class Pipeline:
             submitter=self.submitter,
             now=self.now,
         )
+        self.checks.lock_queues()
         if opened.context.in_lists and (fault := bundling.adaptive_fault(self.target.rules)):
             raise new_batches.BatchRefused(str(fault))
         return opened

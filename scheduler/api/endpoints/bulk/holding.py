@@ -27,8 +27,8 @@ class ToHold(Named):
         required=False,
         min_value=-(2**15),
         max_value=-1,
-        help_text="A negative number with a meaning of your own; not -1, -2 and -6. Without it, -4, "
-        "or no code for staff.",
+        help_text="A negative number with a meaning of your own; not -1, -2 and -6. Without it, "
+        "-4, or no code for staff.",
     )
 
 
