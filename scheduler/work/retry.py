@@ -171,7 +171,10 @@ def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
     waits = batch.after_id is not None and new_batches.waits(
         batch.after_id, batch.submitter, after_any=batch.after_any
     )
-    drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(wanted)}) or {}
+    drawn = (
+        fetch_one("work/submission/draw_workunit_ids", {"count": len(wanted), "queue_ids": []})
+        or {}
+    )
     priorities: list[int | None] = [None] * len(wanted)
     if settings.PROJECT.fair_share and not batch.submitter.has_right(
         Right.EXCEED_SUBMISSION_LIMITS

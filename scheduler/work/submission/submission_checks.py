@@ -15,7 +15,6 @@ from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.models import Account, App
-from scheduler.queues import admission
 from scheduler.rights import Right
 from scheduler.sql import fetch, fetch_into, fetch_one
 from scheduler.work.submission.facts import (
@@ -157,23 +156,26 @@ class WorkunitChecks:
             rows = fetch_into(QueueTarget, "work/submission/read_queues_by_name", {"names": names})
             self.queues |= {queue.name: queue for queue in rows}
 
-    def lock_queues(self) -> None:
-        """Lock the named queues in the caller's transaction, which writes the checked workunits.
+    def draw_ids(self, count: int) -> list[int]:
+        """Draw ids for checked workunits, and lock their queues, in the caller's transaction.
 
-        Runs no statement without queues.  Raises `QueueChanged`.
+        Until it ends, the queues accept the workunits (`queues.admission`).  Raises `QueueChanged`.
         """
-        locked = admission.lock_for_work({queue.id for queue in self.queues.values()})
+        params = {"count": count, "queue_ids": [queue.id for queue in self.queues.values()]}
+        drawn = fetch_one("work/submission/draw_workunit_ids", params) or {}
+        stored = {row["id"]: row for row in drawn["queues"] or ()}
         for queue in self.queues.values():
-            now = locked.get(queue.id)
+            row = stored.get(queue.id)
             if (
-                now is None
-                or now.app_id not in (None, self._target.id)
-                or now.trusted < queue.trusted
+                row is None
+                or row["app_id"] not in (None, self._target.id)
+                or row["trusted"] < queue.trusted
             ):
                 raise QueueChanged(
                     f"Queue {queue.name} was changed during the submission. Hint: submit again; "
                     "the answer describes what the queue does not accept any more."
                 )
+        return list(drawn["ids"])
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about settings in all chunks that are probably mistakes."""

@@ -157,8 +157,7 @@ class Pipeline:
     def open_batch(self) -> new_batches.Opened:
         """Open the batch in the caller's transaction (`new_batches.open_batch`).
 
-        The named queues are locked, and if there are dependencies, the submitter's graph is locked
-        first.  Raises `QueueChanged`.
+        If there are dependencies, the submitter's graph is locked first.
         """
         if self._edge_count:
             dependencies.lock_graph(self._owner)
@@ -169,7 +168,6 @@ class Pipeline:
             submitter=self.submitter,
             now=self.now,
         )
-        self.checks.lock_queues()
         if opened.context.in_lists and (fault := bundling.adaptive_fault(self.target.rules)):
             raise new_batches.BatchRefused(str(fault))
         return opened
@@ -180,10 +178,14 @@ class Pipeline:
         opened: new_batches.Opened,
         created: CreatedWorkunits | None,
     ) -> None:
-        """Write rows and dependencies in the caller's transaction (`workunit_rows.write`)."""
+        """Write rows and dependencies in the caller's transaction (`workunit_rows.write`).
+
+        Raises `QueueChanged` if a queue accepts less than when the workunits were checked.
+        """
         links = workunit_rows.write(
             rows,
             opened.context,
+            draw_ids=self.checks.draw_ids,
             submitter=self.submitter,
             created=created,
             continued=self._continued,

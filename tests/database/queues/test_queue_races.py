@@ -14,7 +14,7 @@ from scheduler.queues import admission, named_queues
 from scheduler.queues.facts import FOREVER
 from scheduler.work import retry
 from scheduler.work.submission import new_batches, submit
-from scheduler.work.submission.submission_checks import QueueChanged
+from scheduler.work.submission.submission_checks import QueueChanged, WorkunitChecks
 from scheduler.work.submission.submit import NewOutput, NewWorkunit
 from tests import rows
 from tests.conftest import NOON
@@ -68,7 +68,7 @@ def test_a_submission_that_was_checked_before_a_change_is_refused(
 def test_a_queue_is_not_changed_while_a_submission_writes(
     queue: Queue, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with stopped_in(monkeypatch, submit.workunit_rows, "write") as (arrived, go):
+    with stopped_in(monkeypatch, submit.workunit_rows, "_copy_workunits") as (arrived, go):
         submission = Meanwhile(submitted)
         assert arrived.wait(PATIENCE)
         assert isinstance(changed(queue, facts), admission.QueueBusy)
@@ -88,14 +88,14 @@ def test_a_submission_waits_for_a_change_and_is_refused(
     queue: Queue, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checked, go = threading.Event(), threading.Event()
-    lock = admission.lock_for_work
+    draw = WorkunitChecks.draw_ids
 
-    def lock_later(queue_ids: set[int]) -> Any:
+    def draw_later(checks: WorkunitChecks, count: int) -> list[int]:
         checked.set()
         assert go.wait(PATIENCE)
-        return lock(queue_ids)
+        return draw(checks, count)
 
-    monkeypatch.setattr(admission, "lock_for_work", lock_later)
+    monkeypatch.setattr(WorkunitChecks, "draw_ids", draw_later)
     with transaction.atomic():
         named_queues.change(queue, now=NOON, **facts)
         submission = Meanwhile(lambda: outcome(submitted))

@@ -194,15 +194,18 @@ RULES = (
         (SERVING, QUEUES),
     ),
     Switch(
-        "A queue does not lose its trust or its app while workunits are written",
+        "A queue does not lose its trust or its app while workunits are submitted",
+        Sql("work/submission/draw_workunit_ids", "\n    FOR KEY SHARE", ""),
+        (QUEUE_RACES,),
+    ),
+    Switch(
+        "A queue does not lose its trust or its app while workunits are retried",
         Sql("queues/lock_for_work", "\nFOR KEY SHARE", ""),
         (QUEUE_RACES,),
     ),
     Switch(
-        "A submission that a changed queue does not accept is refused",
-        Code(
-            "scheduler.work.submission.submission_checks:WorkunitChecks.lock_queues", always(None)
-        ),
+        "A submission sees the trust that a changed queue has now",
+        Sql("work/submission/draw_workunit_ids", "app_id, trusted", "app_id, TRUE AS trusted"),
         (QUEUE_RACES,),
     ),
     Switch(
