@@ -319,13 +319,15 @@ class RetrySummary:
 
     `count` is the number of workunits that were submitted again.  The other fields are numbers of
     failed workunits that were not submitted again: because they were cancelled, because their
-    inputs were deleted (`inputs_gone`), or because they were retried before (`names_taken`).
+    inputs were deleted (`inputs_gone`), because they were retried before (`names_taken`), or
+    because their queue does not accept them any more (`refused_by_queue`).
     """
 
     count: int = 0
     cancelled: int = 0
     inputs_gone: int = 0
     names_taken: int = 0
+    refused_by_queue: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,16 +54,14 @@ class QueueForm(FormBase):
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
-        app = cleaned.get("app")
         try:
             named_queues.check(cleaned)
             named_queues.check_schedule(cleaned.get("schedule", ()))
             if self.instance.pk:
                 named_queues.require_own_limit(self.instance, self.changed_data)
-            if self.instance.pk and "app" in self.changed_data:
-                named_queues.require_own_work(self.instance, app)
-            if self.instance.pk and "trusted" in self.changed_data and not cleaned["trusted"]:
-                named_queues.require_deadlines(self.instance)
+                changed = {name: cleaned[name] for name in self.changed_data if name in cleaned}
+                # The page saves the queue in the same transaction.
+                named_queues.lock_to_change(self.instance, changed)
         except named_queues.REFUSALS as refusal:
             raise forms.ValidationError(str(refusal)) from refusal
         return cleaned

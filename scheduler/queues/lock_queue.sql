@@ -1,5 +1,5 @@
 -- Locks a queue against claims until the transaction ends; with `waits`, after running claims.
--- Claims never wait for this lock (`dispatch/lock_chosen_workunits_of_queues`).
+-- Claims never wait for this lock (`dispatch/lock_chosen_workunits`).
 SELECT
     CASE
         WHEN %(waits)s::boolean

@@ -15,7 +15,7 @@ from scheduler.models import Account, App, Host, Queue, QueueSchedule, Workunit
 from scheduler.models.queues import MAX_SLOTS
 from scheduler.people import audit
 from scheduler.people.audit import Event
-from scheduler.queues import slots
+from scheduler.queues import admission, slots
 from scheduler.queues.facts import FOREVER, ScheduleEntry
 from scheduler.queues.rules import schedules
 
@@ -68,13 +68,14 @@ class QueueIsBalanced(ValueError):
     """The balance sets the limit of the queue.  Hint: remove the queue from the balance first."""
 
 
-#: Exceptions of `check`, `check_schedule` and the functions `require_...`.
+#: Exceptions of `change`, except for `QueueExists` and `UnknownQueueApp`.
 REFUSALS = (
     UnknownListed,
     BadSchedule,
     QueueOfOtherApp,
     QueueIsBalanced,
     QueueHasInfiniteDeadlines,
+    admission.QueueBusy,
 )
 
 
@@ -118,23 +119,20 @@ def change(
     `apply_schedules`.
 
     Raises `QueueExists`, `UnknownQueueApp`, `QueueOfOtherApp`, `UnknownListed`, `BadSchedule`,
-    `QueueIsBalanced`, `QueueHasInfiniteDeadlines`.
+    `QueueIsBalanced`, `QueueHasInfiniteDeadlines`, `admission.QueueBusy`.
     """
     check(facts)
     entries = None if schedule is None else check_schedule(schedule)
     require_own_limit(queue, [*facts, *(["schedule"] if entries else [])])
     if "app" in facts:
         facts["app"] = _app(facts["app"])
-        require_own_work(queue, facts["app"])
-    if not facts.get("trusted", True):
-        require_deadlines(queue)
     changed = {name: value for name, value in facts.items() if getattr(queue, name) != value}
     changed |= {} if entries is None else {"schedule": schedules.as_lines(entries)}
-    for name, value in facts.items():
-        setattr(queue, name, value)
     try:
         with transaction.atomic():
-            slots.lock_queue(queue.pk)
+            lock_to_change(queue, facts)
+            for name, value in facts.items():
+                setattr(queue, name, value)
             if entries is not None:
                 queue.scheduled_at = facts["scheduled_at"] = None
                 _set_schedule(queue, entries)
@@ -260,8 +258,29 @@ def _require_existing(name: str, model: type[Host | Account], ids: Sequence[int]
         raise UnknownListed(f"{name} has no {noun} {shown}. Hint: remove these ids.")
 
 
-def require_own_work(queue: Queue, app: App | None) -> None:
-    """Raise `QueueOfOtherApp` if the queue has results of other apps to send."""
+def lock_to_change(queue: Queue, facts: Mapping[str, Any]) -> None:
+    """Lock a queue until the transaction ends, and check its work against its new `facts`.
+
+    With another app, or without trust, the queue accepts fewer workunits: then it is locked against
+    submissions too.  Raises `QueueOfOtherApp`, `QueueHasInfiniteDeadlines`, `admission.QueueBusy`.
+    """
+    slots.lock_queue(queue.pk)
+    # Read after the lock, which all changes of these fields take.
+    stored = Queue.objects.get(pk=queue.pk)
+    app = facts.get("app")
+    loses_trust = stored.trusted and not facts.get("trusted", True)
+    if loses_trust or (app is not None and app.pk != stored.app_id):
+        admission.lock_against_work(queue.pk, queue.name)
+        _require_own_work(stored, app)
+    if loses_trust:
+        _require_deadlines(stored)
+
+
+def _require_own_work(queue: Queue, app: App | None) -> None:
+    """Raise `QueueOfOtherApp` if the queue has unfinished workunits of other apps.
+
+    A queue sends only work of its app: the others would wait for ever.
+    """
     if app is None or app.pk == queue.app_id:
         return
     others = {"queue_id": queue.pk, "app_id": app.pk}
@@ -272,14 +291,14 @@ def require_own_work(queue: Queue, app: App | None) -> None:
         )
 
 
-def require_deadlines(queue: Queue) -> None:
+def _require_deadlines(queue: Queue) -> None:
     """Raise `QueueHasInfiniteDeadlines` if unfinished workunits have no deadline.
 
     Only the hosts of a trusted queue may keep a result for ever.
     """
     # The table has no index by queue, so this check may scan all workunits.
     unfinished = Workunit.objects.filter(queue=queue, finished_at__isnull=True)
-    if queue.trusted and unfinished.filter(delay_bound=FOREVER).exists():
+    if unfinished.filter(delay_bound=FOREVER).exists():
         raise QueueHasInfiniteDeadlines(
             f"Queue {queue.name} contains unfinished workunits with an infinite deadline, which "
             "only trusted queues allow. Hint: wait until they are finished, or cancel them."

@@ -28,8 +28,21 @@ SELECT
                     NOT queue.denied_hosts @> to_jsonb(host.id)
                     AND NOT queue.denied_accounts @> to_jsonb(host.account_id)
             END
-    ) AS is_unserved
+    ) AS is_unserved,
+    CASE
+        WHEN
+            NOT EXISTS (
+                SELECT FROM result AS own
+                WHERE
+                    own.target_kind = {{Target.QUEUE}}
+                    AND own.target_id = queue.id
+                    AND own.server_state = {{ServerState.UNSENT}}
+                    AND own.app_id = queue.app_id
+            )
+            THEN app.name
+    END AS only_app
 FROM queue
+LEFT JOIN app ON queue.app_id = app.id
 CROSS JOIN LATERAL (
     SELECT
         count(slot.result_id) AS in_use,

@@ -1,9 +1,9 @@
--- Reads one unsent result of a queue that belongs to another app.
-SELECT result.id
-FROM result
+-- Reads one unfinished workunit of a queue that belongs to another app.  The table has no index by
+-- queue, so this may read all workunits.
+SELECT id
+FROM workunit
 WHERE
-    result.target_kind = {{Target.QUEUE}}
-    AND result.target_id = %(queue_id)s::bigint
-    AND result.server_state = {{ServerState.UNSENT}}
-    AND result.app_id <> %(app_id)s::bigint
+    queue_id = %(queue_id)s::bigint
+    AND app_id <> %(app_id)s::bigint
+    AND finished_at IS NULL
 LIMIT 1

@@ -8,7 +8,7 @@ counter that all must lock, and none exceeds the limit.
 Claims hold a shared lock on each of their queues, which they only try to get.  A change of the
 limit takes the exclusive lock: running claims are finished, and new ones skip the queue until the
 change is committed.  Afterwards a claim that judged by the old settings sends nothing, because the
-version of the row differs (`dispatch/claim_results_of_queues`).
+version of the row differs (`dispatch/claim_results`).
 
 If the limit is lowered below the number of results in progress, their slots remain above the limit.
 While such a slot exists, no slot of the queue is free.  `balance` moves the slots in use to the

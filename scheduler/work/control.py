@@ -5,8 +5,9 @@ transitioner, which makes the move.  Holding and releasing are moves by staff, w
 the transitioner then makes the unsent results inactive or active again.  Workunits are locked in
 ascending id.
 
-A hold can have a code: a negative number with a meaning for the submitter (seed D-18).  A submitter
-may release only workunits with a code; workunits without a code were held by staff.
+A hold can have a code: a negative number with a meaning for the submitter (seed D-18).  Workunits
+without a code are held by staff: a submitter can neither release them nor give them a code
+(`only_coded`).
 """
 
 from __future__ import annotations
@@ -155,17 +156,17 @@ def _move(  # noqa: PLR0913  the workunits, the code, and the time
         return _change("work/set_release_state", names, ids, batch_id, params, now)
 
 
-#: Releases held workunits, with `only_coded` only those with a code.  Takes, returns and raises the
-#: same as `hold`, except for `hold_code`.
+#: Releases held workunits.  Takes, returns and raises the same as `hold`, except for `hold_code`.
 release = partial(_move, ReleaseState.RELEASED, Because.RELEASED)
 
 
 def hold(*, hold_code: int | None = None, **named: Any) -> Outcome:
     """Hold released workunits: their results are not sent until they are released again.
 
-    Results in progress continue.  Workunits that wait for others count as impossible.  `hold_code`
-    is stored; for a workunit that is held already, it replaces the code.  Raises `BadHoldCode` and
-    the same exceptions as `cancel`.
+    Results in progress continue.  Workunits that wait for others count as impossible, and so do,
+    with `only_coded`, workunits that are held without a code.  `hold_code` is stored; it replaces
+    the code of a workunit that is held already, also if it is None.  Raises `BadHoldCode` and the
+    same exceptions as `cancel`.
     """
     if hold_code is not None and (fault := hold_code_fault(hold_code)):
         raise BadHoldCode(fault)

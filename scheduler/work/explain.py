@@ -18,7 +18,6 @@ from scheduler.models import (
     Dependency,
     Heartbeat,
     Host,
-    Queue,
     Refusal,
     Result,
     ScienceFailure,
@@ -149,7 +148,7 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
     """Read the facts from other tables that affect a workunit, with a few statements."""
     workunit_id = facts.id
     workunit = Workunit.objects.select_related(
-        "app", "batch__after", "queue", "target_host", "target_account", "target_team"
+        "app", "batch__after", "queue__app", "target_host", "target_account", "target_team"
     ).get(pk=workunit_id)
     refusals = list(Refusal.objects.filter(workunit_id=workunit_id).order_by("-at", "-id"))
     hosts = {host.pk: host for host in Host.objects.filter(pk__in=[r.host_id for r in refusals])}
@@ -189,14 +188,17 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
         all_tried=_all_tried(workunit, unfit, now=now) if _waits_after_a_turn(facts) else None,
         app_not_served=_app_not_served(workunit),
         hold_code=workunit.hold_code,
-        queue=_queue(workunit.queue, now=now),
+        queue=_queue(workunit, now=now),
         task_list=task_lists.describe(workunit.bundle_id),
     )
 
 
-def _queue(queue: Queue | None, *, now: datetime) -> str:
+def _queue(workunit: Workunit, *, now: datetime) -> str:
+    queue = workunit.queue
     if queue is None:
         return ""
+    if queue.app is not None and queue.app_id != workunit.app_id:
+        return f"is not sent, because queue {queue.name} sends only work of app {queue.app.name}"
     _unsent, in_progress = named_queues.counts([queue])[queue.pk]
     facts = slots.all_queues()[queue.pk]
     state = serving.describe(facts, in_progress=in_progress, now=now)

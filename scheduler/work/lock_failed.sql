@@ -6,7 +6,10 @@ SELECT
     error_mask,
     past_inputs IS NOT NULL AS inputs_gone,
     has_parents,
-    rsc_fpops_est * target_nresults AS operations
+    rsc_fpops_est * target_nresults AS operations,
+    app_id,
+    queue_id,
+    delay_bound
 FROM workunit
 WHERE
     batch_id = %(batch_id)s::bigint

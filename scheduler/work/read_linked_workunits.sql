@@ -12,6 +12,7 @@ SELECT
         WHERE r.workunit_id = w.id
         LIMIT 1
     ) IS NOT NULL AS was_sent,
-    coalesce(w.bundle_id, 0) > 0 AS is_listed
+    coalesce(w.bundle_id, 0) > 0 AS is_listed,
+    w.release_state = {{ReleaseState.HELD}} AND w.hold_code IS NULL AS is_held_by_staff
 FROM unnest(%(ids)s::bigint[]) AS linked (id)
 INNER JOIN workunit AS w ON linked.id = w.id

@@ -33,6 +33,7 @@ from scheduler.lifecycle import (
 )
 from scheduler.models import Batch
 from scheduler.people import quotas
+from scheduler.queues import admission
 from scheduler.rights import Right
 from scheduler.sql import fetch, fetch_one
 from scheduler.work import dependencies
@@ -50,13 +51,15 @@ class Retried:
 
     `cancelled` counts canceled workunits, which are retried only if they are named.  `inputs_gone`
     counts workunits whose input files are deleted.  `names_taken` counts workunits whose new name
-    another workunit already has.
+    another workunit already has.  `refused_by_queue` counts workunits whose queue does not accept
+    their app or their infinite deadline any more.
     """
 
     count: int = 0
     cancelled: int = 0
     inputs_gone: int = 0
     names_taken: int = 0
+    refused_by_queue: int = 0
 
     def __add__(self, other: Retried) -> Retried:
         return Retried(*map(add, astuple(self), astuple(other)))
@@ -146,12 +149,21 @@ def _lock_failed(
 def _retry(
     batch: Batch, rows: list[dict[str, Any]], names: Collection[str] | None, now: datetime
 ) -> Retried:
-    """Submit locked workunits again, except for canceled ones and those without inputs."""
-    stopped = [r for r in rows if names is None and r["error_mask"] & ErrorMask.CANCELLED]
-    gone = [r for r in rows if r["inputs_gone"] and r not in stopped]
-    wanted = [r for r in rows if r not in stopped and r not in gone]
+    """Submit locked workunits again, except for those that `Retried` counts as skipped."""
+    queues = admission.lock_for_work({r["queue_id"] for r in rows} - {None})
+    stopped, gone, refused, wanted = [], [], [], []
+    for row in rows:
+        queue = None if row["queue_id"] is None else queues[row["queue_id"]]
+        if names is None and row["error_mask"] & ErrorMask.CANCELLED:
+            stopped.append(row)
+        elif row["inputs_gone"]:
+            gone.append(row)
+        elif queue and not queue.accepts(app_id=row["app_id"], delay_bound=row["delay_bound"]):
+            refused.append(row)
+        else:
+            wanted.append(row)
     created = _create(batch, wanted, now) if wanted else 0
-    return Retried(created, len(stopped), len(gone), len(wanted) - created)
+    return Retried(created, len(stopped), len(gone), len(wanted) - created, len(refused))
 
 
 def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
@@ -159,7 +171,10 @@ def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
     waits = batch.after_id is not None and new_batches.waits(
         batch.after_id, batch.submitter, after_any=batch.after_any
     )
-    drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(wanted)}) or {}
+    drawn = (
+        fetch_one("work/submission/draw_workunit_ids", {"count": len(wanted), "queue_ids": []})
+        or {}
+    )
     priorities: list[int | None] = [None] * len(wanted)
     if settings.PROJECT.fair_share and not batch.submitter.has_right(
         Right.EXCEED_SUBMISSION_LIMITS

@@ -6,12 +6,16 @@ WITH named AS (
         release_state,
         CASE
             WHEN canonical_result_id IS NOT NULL OR error_mask <> 0 THEN 'finished'
+            -- Without a code, staff hold the workunit.
+            WHEN
+                %(only_coded)s::boolean
+                AND release_state = {{ReleaseState.HELD}}
+                AND hold_code IS NULL
+                THEN 'impossible'
             WHEN
                 release_state = %(target)s::smallint
-                AND coalesce(%(hold_code)s::smallint = hold_code, %(hold_code)s::smallint IS NULL)
+                AND hold_code IS NOT DISTINCT FROM %(hold_code)s::smallint
                 THEN 'already'
-            -- Without a code, staff hold the workunit.
-            WHEN %(only_coded)s::boolean AND hold_code IS NULL THEN 'impossible'
             WHEN
                 release_state = any(%(sources)s::smallint[])
                 OR release_state = %(target)s::smallint

@@ -21,6 +21,7 @@ FIRED_BY = {
     "running_bundles_have_one_host": f"{LISTS}::test_fsck_finds_a_member_on_another_host",
     "bundle_members_exist": f"{LISTS}::test_fsck_finds_a_workunit_that_is_no_member_of_its_list",
     "queue_slots_match_results": f"{QUEUES}::test_fsck_finds_slots_of_wrong_results_and_the_chore_repairs_them",
+    "queues_accept_their_work": f"{QUEUES}::test_fsck_finds_unfinished_work_that_its_queue_does_not_accept",
     "queue_slots_within_limit": f"{QUEUES}::test_fsck_finds_a_wrong_number_of_slots_and_the_chore_repairs_it",
     "answer_or_reason": f"{FSCK}::test_a_workunit_with_both_a_canonical_result_and_an_error_is_found",
     "canonical_is_valid": f"{FSCK}::test_a_canonical_result_that_is_not_valid_is_found",

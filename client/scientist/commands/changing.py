@@ -23,7 +23,7 @@ def describe(commands: Commands) -> None:
     hold = commands.add("hold", hold_things, help="hold workunits back until they are released")
     text = "a workunit's name, or the id or name of a batch"
     hold.add_argument("which", metavar="BATCH|WORKUNIT", nargs="+", help=text)
-    text = "negative number to store with the workunits, with a meaning of your own (-4)"
+    text = "negative number to store, with a meaning of your own (-4; none for staff)"
     hold.add_argument("--code", metavar="N", type=int, help=text)
     hold.set_defaults(extra_names_target="which")
     release = commands.add("release", release_things, help="release held workunits")
@@ -127,6 +127,10 @@ def retry_batch(context: Context) -> None:
         parts.append(f"the inputs of {gone} were deleted: submit new workunits")
     if summary.names_taken:
         parts.append(f"{count(summary.names_taken)} were retried before")
+    if summary.refused_by_queue:
+        parts.append(
+            f"the queue of {count(summary.refused_by_queue)} does not accept them any more"
+        )
     context.answer({**about(batch), **asdict(summary)}, " · ".join(parts))
 
 

@@ -135,6 +135,10 @@ class RetriedOut(Shown):
     names_taken = serializers.IntegerField(
         help_text="Number of workunits skipped because another workunit has the new name."
     )
+    refused_by_queue = serializers.IntegerField(
+        help_text="Number of workunits skipped because their queue does not accept their app or "
+        "their infinite deadline any more."
+    )
 
 
 class Batches(Endpoint):

@@ -24,6 +24,7 @@ from scheduler.people.quotas import QuotaExceeded
 from scheduler.people.submitters import NotAllowed
 from scheduler.people.throttle import TooManyAttempts
 from scheduler.queues import balance, named_queues
+from scheduler.queues.admission import QueueBusy
 from scheduler.storage import StoreError, UnreadablePackage
 from scheduler.work.batches import BadChange, BatchNotReady
 from scheduler.work.control import BadHoldCode, WorkunitsNotFound
@@ -36,7 +37,11 @@ from scheduler.work.rules.since import BadCursor
 from scheduler.work.submission import bulk
 from scheduler.work.submission.new_batches import BatchRefused
 from scheduler.work.submission.rules.document_templates import BadDocuments
-from scheduler.work.submission.submission_checks import SubmissionRefused, UnknownApp
+from scheduler.work.submission.submission_checks import (
+    QueueChanged,
+    SubmissionRefused,
+    UnknownApp,
+)
 from scheduler.work.task_lists import ListRefused
 
 log = logging.getLogger(__name__)
@@ -110,6 +115,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (UnknownWorkunits, 422, "unknown_workunits"),
     (TooManyDependencies, 413, "too_many_dependencies"),
     (DependencyRefused, 409, "dependency_refused"),
+    (QueueChanged, 409, "queue_changed"),
     (SubmissionRefused, 422, "refused"),
     # Queues, apps and their versions
     (named_queues.QueueExists, 409, "queue_exists"),
@@ -117,6 +123,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (named_queues.UnknownQueueApp, 422, "unknown_app"),
     (named_queues.QueueOfOtherApp, 409, "queue_of_other_app"),
     (named_queues.QueueHasInfiniteDeadlines, 409, "queue_has_infinite_deadlines"),
+    (QueueBusy, 409, "queue_busy"),
     (named_queues.UnknownListed, 422, "unknown_listed"),
     (named_queues.BadSchedule, 422, "bad_schedule"),
     (named_queues.QueueIsBalanced, 409, "queue_is_balanced"),

@@ -29,7 +29,7 @@ class WaitingQueue(NamedTuple):
 
     `is_scheduled` is true if a schedule or the balance sets its limit.  `full_since` is the last
     time when it sent a result, if no slot is free.  `is_unserved` is true if its lists exclude all
-    active hosts.
+    active hosts.  `only_app` is its app if all its unsent results belong to other apps, else None.
     """
 
     name: str
@@ -38,6 +38,7 @@ class WaitingQueue(NamedTuple):
     disabled_until: datetime | None = None
     full_since: datetime | None = None
     is_unserved: bool = False
+    only_app: str | None = None
 
 
 class Closed(NamedTuple):
@@ -141,6 +142,11 @@ def why_still(queue: WaitingQueue, *, now: datetime) -> tuple[str, str] | None:
         return (
             "its lists exclude every active host",
             f"change them: scientist queue show {queue.name} prints the lists.",
+        )
+    if queue.only_app is not None:
+        return (
+            f"it sends only work of app {queue.only_app}, and its results are of other apps",
+            f"let it accept every app: scientist queue change {queue.name} --app none.",
         )
     if queue.full_since is not None and now - queue.full_since > STANDS_STILL_AFTER:
         return (

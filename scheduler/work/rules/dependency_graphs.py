@@ -32,6 +32,7 @@ class LinkedWorkunit:
     has_failed: bool
     was_sent: bool
     is_listed: bool = False
+    is_held_by_staff: bool = False
 
 
 def refusal_of_parent(workunit: LinkedWorkunit) -> str:
@@ -45,7 +46,8 @@ def refusal_of_parent(workunit: LinkedWorkunit) -> str:
 def refusal_of_child(workunit: LinkedWorkunit) -> str:
     """Return the reason why this workunit cannot wait for another one, or an empty string.
 
-    A child must be inactive, or held since its submission.
+    A child must be inactive, or held since its submission.  A dependency ends a hold, so it cannot
+    be added to a workunit that staff hold.
     """
     if workunit.has_failed:
         return f"{workunit.name} has failed"
@@ -54,6 +56,8 @@ def refusal_of_child(workunit: LinkedWorkunit) -> str:
     if workunit.is_listed:
         return f"{workunit.name} is in a task list, which is sent as a unit"
     is_held = workunit.release_state == ReleaseState.HELD and not workunit.was_sent
+    if is_held and workunit.is_held_by_staff:
+        return f"{workunit.name} is held by staff"
     if workunit.release_state == ReleaseState.INACTIVE or is_held:
         return ""
     return f"{workunit.name} was released"

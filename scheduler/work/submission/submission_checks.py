@@ -45,6 +45,10 @@ class SubmissionRefused(ValueError):
     """The whole submission was refused. Hint: see the message."""
 
 
+class QueueChanged(SubmissionRefused):
+    """A queue accepts less than when the workunits were checked.  Hint: submit again."""
+
+
 class UnknownApp(SubmissionRefused):
     """The app does not exist or accepts no work. Hint: see the message."""
 
@@ -151,6 +155,27 @@ class WorkunitChecks:
             self._read |= named
             rows = fetch_into(QueueTarget, "work/submission/read_queues_by_name", {"names": names})
             self.queues |= {queue.name: queue for queue in rows}
+
+    def draw_ids(self, count: int) -> list[int]:
+        """Draw ids for checked workunits, and lock their queues, in the caller's transaction.
+
+        Until it ends, the queues accept the workunits (`queues.admission`).  Raises `QueueChanged`.
+        """
+        params = {"count": count, "queue_ids": [queue.id for queue in self.queues.values()]}
+        drawn = fetch_one("work/submission/draw_workunit_ids", params) or {}
+        stored = {row["id"]: row for row in drawn["queues"] or ()}
+        for queue in self.queues.values():
+            row = stored.get(queue.id)
+            if (
+                row is None
+                or row["app_id"] not in (None, self._target.id)
+                or row["trusted"] < queue.trusted
+            ):
+                raise QueueChanged(
+                    f"Queue {queue.name} was changed during the submission. Hint: submit again; "
+                    "the answer describes what the queue does not accept any more."
+                )
+        return list(drawn["ids"])
 
     def warnings(self) -> tuple[str, ...]:
         """Return warnings about settings in all chunks that are probably mistakes."""

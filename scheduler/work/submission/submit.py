@@ -178,10 +178,14 @@ class Pipeline:
         opened: new_batches.Opened,
         created: CreatedWorkunits | None,
     ) -> None:
-        """Write rows and dependencies in the caller's transaction (`workunit_rows.write`)."""
+        """Write rows and dependencies in the caller's transaction (`workunit_rows.write`).
+
+        Raises `QueueChanged` if a queue accepts less than when the workunits were checked.
+        """
         links = workunit_rows.write(
             rows,
             opened.context,
+            draw_ids=self.checks.draw_ids,
             submitter=self.submitter,
             created=created,
             continued=self._continued,

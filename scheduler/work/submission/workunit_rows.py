@@ -11,7 +11,7 @@ inputs and ledger entries need no join.  A name that is already taken aborts the
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from itertools import islice
@@ -26,7 +26,7 @@ from scheduler import wakeups
 from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, WorkunitState
 from scheduler.models import Account, Batch
 from scheduler.results.rules.replication import RECHECK_INTERVAL
-from scheduler.sql import copy_rows, escaped, fetch, fetch_one
+from scheduler.sql import copy_rows, escaped, fetch
 from scheduler.work.rules.dependency_graphs import Reference
 from scheduler.work.submission import listed, shares
 from scheduler.work.submission.facts import NewEdges, NewFile, NewWorkunit, QueueTarget
@@ -159,6 +159,7 @@ def write(
     rows: Iterable[WorkunitRow],
     context: SubmissionContext,
     *,
+    draw_ids: Callable[[int], Sequence[int]],
     submitter: Account | None,
     created: CreatedWorkunits | None = None,
     continued: Collection[str] = (),
@@ -166,7 +167,8 @@ def write(
 ) -> list[NewEdges]:
     """Write rows in the caller's transaction, chunk by chunk, and add their number to the batch.
 
-    Returns the edges of rows with dependencies, which the caller must insert.  `continued` has the
+    Returns the edges of rows with dependencies, which the caller must insert.  `draw_ids` returns
+    ids for a number of new rows, and raises an exception to refuse them.  `continued` has the
     names that are continuations of other rows: these workunits are created inactive, too.
 
     With fair share, the priority of a workunit without a requested priority is computed from the
@@ -191,8 +193,7 @@ def write(
     wakeup_end = f"\t{now.isoformat()}\n"
     remaining, count = iter(rows), 0
     while chunk := list(islice(remaining, CHUNK_SIZE)):
-        drawn = fetch_one("work/submission/draw_workunit_ids", {"count": len(chunk)}) or {}
-        ids: tuple[int, ...] = tuple(drawn["ids"])
+        ids = draw_ids(len(chunk))
         priorities = _priorities(chunk, context, clock)
         bundle_ids = lists.assign(chunk, ids, priorities)
         _copy_workunits(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from time import perf_counter
 
 import pytest
@@ -11,36 +10,45 @@ from tests.database.dispatch.test_queues_in_claims import (
     Claim,
     a_queue,
     clients,
+    most_in_progress,
     passed_over,
     storm,
     violations,
 )
 from tests.work import an_app, workunits
 
-#: The number of claims with work; `QUEUE_CLAIMS` sets another one.
-CLAIMS = int(os.environ.get("QUEUE_CLAIMS", "2000"))
-
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
 @pytest.mark.lengthy
 def test_thousands_of_claims_by_sixteen_hosts_never_exceed_a_limit_and_keep_the_order() -> None:
+    print(storm_of(2000))  # noqa: T201  the figures of the run
+
+
+def storm_of(claim_count: int) -> str:
+    """Let sixteen hosts make this number of claims with work; return the figures of the run.
+
+    No claim exceeds the limit of the queue, by the order of the moves in the ledger, and none
+    passes over an older workunit.
+    """
     queue = a_queue(max_in_progress=8, order="fifo")
-    workunits(an_app(daily_quota=0), CLAIMS + 100, queue=queue)
+    workunits(an_app(daily_quota=0), claim_count + 100, queue=queue)
     began = perf_counter()
-    log = storm(clients(16), queue=queue, claims=CLAIMS, seconds=1)
+    log = storm(clients(16), queue=queue, claims=claim_count, seconds=1)
     elapsed = perf_counter() - began
     skipped = passed_over(log.claims)
-    print(  # noqa: T201  the figures of the run
-        f"{len(log.claims)} claims by 16 hosts in {elapsed:.0f} s, at most {max(log.in_progress)} "
-        f"of 8 in progress in {len(log.in_progress)} looks, {len(skipped)} passed over, "
-        f"{_rate(log.claims[: CLAIMS // 10]):.0f} claims/s at the beginning, "
-        f"{_rate(log.claims[-CLAIMS // 10 :]):.0f} at the end"
-    )
-    assert len(log.claims) >= CLAIMS
+    most = most_in_progress(queue)
+    assert len(log.claims) >= claim_count
+    assert most == 8
     assert max(log.in_progress) == 8
     assert not skipped
     assert not violations()
+    return (
+        f"{len(log.claims)} claims by 16 hosts in {elapsed:.0f} s, at most {most} of 8 in progress "
+        f"by the ledger, {len(skipped)} passed over, "
+        f"{_rate(log.claims[: claim_count // 10]):.0f} claims/s at the beginning, "
+        f"{_rate(log.claims[-claim_count // 10 :]):.0f} at the end"
+    )
 
 
 def _rate(claims: list[Claim]) -> float:

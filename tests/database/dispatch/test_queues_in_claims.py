@@ -23,7 +23,8 @@ from scheduler.boinc.wire import messages
 from scheduler.dispatch import claim, queue_claims
 from scheduler.health import invariants
 from scheduler.hosts import denials
-from scheduler.models import Host, Queue, QueueSlot, Result, Workunit
+from scheduler.lifecycle import Axis, ResultState, Target
+from scheduler.models import Host, LedgerEntry, Queue, QueueSlot, Result, Workunit
 from scheduler.queues import named_queues, slots
 from scheduler.queues.facts import FOREVER
 from tests.scripted_client import ScriptedClient, a_client
@@ -45,6 +46,26 @@ def clients(count: int) -> list[ScriptedClient]:
     for client in attached:
         client.ask()
     return attached
+
+
+def most_in_progress(queue: Queue) -> int:
+    """Return the maximum of results of a queue that were in progress at once, by the ledger.
+
+    A slot is locked from before the entry of a move until the commit.  So entries that concern the
+    same slot have ascending ids, and the ids order the moves as the slots did.
+    """
+    moves = LedgerEntry.objects.filter(
+        axis=Axis.RESULT,
+        result_id__in=Result.objects.filter(target_kind=Target.QUEUE, target_id=queue.pk).values(
+            "pk"
+        ),
+    )
+    most = running = 0
+    for source, target in moves.order_by("id").values_list("source", "target"):
+        running += (target == ResultState.IN_PROGRESS) - (source == ResultState.IN_PROGRESS)
+        most = max(most, running)
+    assert running == in_progress(queue), "the ledger lacks moves"
+    return most
 
 
 def violations() -> list[str]:
@@ -415,6 +436,19 @@ def test_a_limit_counts_results_that_were_sent_without_one() -> None:
 # At once
 
 
+def test_the_maximum_in_progress_is_counted_from_the_ledger() -> None:
+    queue = a_queue(max_in_progress=3)
+    workunits(an_app(), 5, queue=queue)
+    first, second = clients(2)
+    names = first.ask_for_work(2 * 3600)
+    assert (len(names), most_in_progress(queue)) == (2, 2)
+    first.report(*names)
+    assert len(second.ask_for_work(2 * 3600)) == 2
+    assert most_in_progress(queue) == 2
+    assert len(first.ask_for_work(2 * 3600)) == 1
+    assert most_in_progress(queue) == 3
+
+
 @pytest.mark.lengthy
 @pytest.mark.parametrize("order", ["fifo", "lifo", "priority"])
 def test_sixteen_claimers_never_exceed_a_limit_and_keep_the_order(order: str) -> None:
@@ -422,6 +456,7 @@ def test_sixteen_claimers_never_exceed_a_limit_and_keep_the_order(order: str) ->
     workunits(an_app(), 400, queue=queue)
     log = storm(clients(16), rounds=12, queue=queue)
     assert max(log.in_progress) == 5
+    assert most_in_progress(queue) == 5
     assert len(log.claims) >= 30
     assert not passed_over(log.claims, is_lifo=order == "lifo")
     assert not violations()

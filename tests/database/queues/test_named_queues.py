@@ -12,7 +12,7 @@ from daemons import housekeeper, work_generator
 from scheduler.health import alerts
 from scheduler.health.invariants import invariants
 from scheduler.hosts import merge_hosts
-from scheduler.lifecycle import Target
+from scheduler.lifecycle import ReleaseState, Target
 from scheduler.models import Queue, QueueSlot, Result, Workunit
 from scheduler.queues import named_queues, slots
 from scheduler.queues.facts import FOREVER
@@ -275,7 +275,82 @@ def test_an_app_is_refused_while_work_of_another_app_waits() -> None:
     with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than other"):
         named_queues.change(queue, now=NOON, app="other")
     rows.update(result, server_state=5, outcome=5)
+    with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than other"):
+        named_queues.change(queue, now=NOON, app="other")
+    rows.update(result.workunit, finished_at=NOON)
     assert named_queues.change(queue, now=NOON, app="other").app == other
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{}, {"release_state": ReleaseState.HELD}, {"release_state": ReleaseState.INACTIVE}],
+    ids=["new", "held", "waiting"],
+)
+def test_an_app_is_refused_while_a_workunit_of_another_app_has_no_result(
+    facts: dict[str, Any],
+) -> None:
+    queue = a_queue()
+    rows.a_workunit(queue=queue, **facts)
+    rows.an_app("other")
+    with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than other"):
+        named_queues.change(queue, now=NOON, app="other")
+    queue.refresh_from_db()
+    assert queue.app is None
+
+
+def test_an_app_is_refused_while_a_result_of_another_app_is_in_progress() -> None:
+    queue = a_queue()
+    a_result_in(queue, "sent")
+    rows.an_app("other")
+    with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than other"):
+        named_queues.change(queue, now=NOON, app="other")
+
+
+def test_a_change_compares_with_the_stored_queue_and_not_with_an_older_copy() -> None:
+    queue = a_queue()
+    older = Queue.objects.get(pk=queue.pk)
+    rows.an_app("other")
+    app = rows.an_app("primes")
+    named_queues.change(older, now=NOON, app="primes")
+    named_queues.change(queue, now=NOON, app=None)
+    rows.a_workunit(app, queue=queue)
+    with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than other"):
+        named_queues.change(older, now=NOON, app="other")
+
+
+def stranded() -> Result:
+    """Return an unsent result of a queue that was given to another app afterwards."""
+    queue = a_queue()
+    result = a_result_in(queue, "unsent")
+    Queue.objects.filter(pk=queue.pk).update(app=rows.an_app("other"))
+    return result
+
+
+def test_explain_and_an_alert_report_work_of_another_app_than_the_queue() -> None:
+    rows.a_host(rpc_at=NOON)
+    result = stranded()
+    reasons = explanation_of(result.workunit.name, now=NOON).reasons
+    assert "is not sent, because queue lane sends only work of app other" in reasons
+    why = "it sends only work of app other, and its results are of other apps"
+    assert alert_sentences() == [f"Queue lane has work but sends none: {why}."]
+    own = rows.a_workunit(Queue.objects.get().app, queue=Queue.objects.get())
+    rows.a_result(own, "unsent", target_kind=Target.QUEUE, target_id=own.queue_id)
+    assert alert_sentences() == []
+
+
+def test_fsck_finds_unfinished_work_that_its_queue_does_not_accept() -> None:
+    workunit = stranded().workunit
+    endless = rows.a_workunit(queue=a_queue("lab", trusted=True), delay_bound=FOREVER)
+    name = "queues_accept_their_work"
+    app = workunit.app.name
+    detail = f"is of app {app}, but its queue lane sends only work of app other"
+    assert violations()[name] == [detail]
+    Queue.objects.filter(name="lab").update(trusted=False)
+    endless_detail = "has an infinite deadline, but its queue lab is not trusted"
+    assert violations()[name] == [detail, endless_detail]
+    rows.update(workunit, finished_at=NOON)
+    rows.update(endless, finished_at=NOON)
+    assert name not in violations()
 
 
 def test_a_queue_stays_trusted_while_workunits_without_deadline_are_unfinished() -> None:

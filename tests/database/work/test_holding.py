@@ -68,9 +68,12 @@ def test_new_code_of_a_held_workunit_is_stored_without_a_move():
     assert control.hold(ids=[row.pk], hold_code=-9, now=NOON).changed == 1
     assert fresh(row) == (ReleaseState.HELD, -9)
     again = control.hold(ids=[row.pk], hold_code=-9, now=NOON)
-    without = control.hold(ids=[row.pk], now=NOON)
-    assert (again.already, without.already) == (1, 1)
+    assert (again.already, again.changed) == (1, 0)
     assert fresh(row) == (ReleaseState.HELD, -9)
+    without = control.hold(ids=[row.pk], now=NOON)
+    assert (without.already, without.changed) == (0, 1)
+    assert fresh(row) == (ReleaseState.HELD, None)
+    assert control.hold(ids=[row.pk], now=NOON).already == 1
     assert release_moves(row) == [(3, 2)]
     assert not WorkunitWakeup.objects.exists()
 

@@ -480,7 +480,13 @@ def test_retry_resubmits_failed_workunits(eve):
     failed = failed_in(batch, error_mask=2)
     stopped = failed_in(batch)
     told = eve.post(f"batches/{batch.pk}/retry").json()
-    assert told == {"count": 1, "cancelled": 1, "inputs_gone": 0, "names_taken": 0}
+    assert told == {
+        "count": 1,
+        "cancelled": 1,
+        "inputs_gone": 0,
+        "names_taken": 0,
+        "refused_by_queue": 0,
+    }
     named = eve.post(f"batches/{batch.pk}/retry", {"workunits": [stopped.name]}).json()
     assert named["count"] == 1
     wrong = eve.post(f"batches/{batch.pk}/retry", {"workunits": ["nobody"]})

@@ -8,6 +8,7 @@ from tests.mutate.switching import Code, Sql, Switch, always
 
 HOLDING = "tests/database/work/test_holding.py"
 API_HOLDING = "tests/faces/api/test_api_holding.py"
+STAFF_HOLDS = "tests/security/test_holds_by_staff.py"
 REPORTS = "tests/faces/boinc/test_success_rules.py"
 FILTERS = "tests/security/test_search_filters.py"
 SEARCH = "tests/faces/api/test_api_search.py"
@@ -33,12 +34,22 @@ RULES = (
     ),
     Switch(
         "Submitters release only workunits with a code",
+        Sql("work/set_release_state", "AND hold_code IS NULL\n", "AND FALSE\n"),
+        (HOLDING, API_HOLDING, STAFF_HOLDS),
+    ),
+    Switch(
+        "A hold without a code replaces the code of the submitter",
         Sql(
             "work/set_release_state",
-            "WHEN %(only_coded)s::boolean AND hold_code IS NULL",
-            "WHEN %(only_coded)s::boolean AND FALSE",
+            "hold_code IS NOT DISTINCT FROM %(hold_code)s::smallint",
+            "coalesce(hold_code = %(hold_code)s::smallint, TRUE)",
         ),
-        (HOLDING, API_HOLDING),
+        (HOLDING, STAFF_HOLDS),
+    ),
+    Switch(
+        "A dependency does not end a hold by staff",
+        Sql("work/read_linked_workunits", "AND w.hold_code IS NULL", "AND FALSE"),
+        (STAFF_HOLDS,),
     ),
     Switch(
         "A hold stores its code",

@@ -118,9 +118,9 @@ RULES = (
         "Workunits get ascending ids in the order of the submission",
         Sql(
             "work/submission/draw_workunit_ids",
-            "SELECT array_agg(nextval((SELECT pg_get_serial_sequence('workunit', 'id')::regclass)))"
+            "array_agg(nextval((SELECT pg_get_serial_sequence('workunit', 'id')::regclass)))"
             " AS ids FROM generate_series(1, %(count)s::integer)",
-            "SELECT array_agg(id ORDER BY id DESC) AS ids FROM (SELECT nextval((SELECT "
+            "array_agg(id ORDER BY id DESC) AS ids FROM (SELECT nextval((SELECT "
             "pg_get_serial_sequence('workunit', 'id')::regclass)) AS id "
             "FROM generate_series(1, %(count)s::integer)) AS drawn",
         ),

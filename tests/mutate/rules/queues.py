@@ -8,6 +8,7 @@ from typing import Any
 from tests.mutate.switching import Code, Sql, Switch, always
 
 CLAIMS = "tests/database/dispatch/test_queues_in_claims.py"
+QUEUE_RACES = "tests/database/queues/test_queue_races.py"
 QUEUES = "tests/database/queues/test_named_queues.py"
 SERVING = "tests/pure/queues/test_serving.py"
 SCHEDULES = "tests/pure/queues/test_schedules.py"
@@ -191,6 +192,31 @@ RULES = (
         "A queue with work that stands still raises an alert",
         Code("scheduler.queues.rules.serving:why_still", always(None)),
         (SERVING, QUEUES),
+    ),
+    Switch(
+        "A queue does not lose its trust or its app while workunits are submitted",
+        Sql("work/submission/draw_workunit_ids", "\n    FOR KEY SHARE", ""),
+        (QUEUE_RACES,),
+    ),
+    Switch(
+        "A queue does not lose its trust or its app while workunits are retried",
+        Sql("queues/lock_for_work", "\nFOR KEY SHARE", ""),
+        (QUEUE_RACES,),
+    ),
+    Switch(
+        "A submission sees the trust that a changed queue has now",
+        Sql("work/submission/draw_workunit_ids", "app_id, trusted", "app_id, TRUE AS trusted"),
+        (QUEUE_RACES,),
+    ),
+    Switch(
+        "A workunit that its queue does not accept any more is not retried",
+        Code("scheduler.queues.admission:Admission.accepts", always(True)),
+        (QUEUE_RACES,),
+    ),
+    Switch(
+        "Unfinished workunits of other apps keep the app of a queue",
+        Sql("queues/read_work_of_other_apps", "app_id <> %(app_id)s::bigint", "FALSE"),
+        (QUEUES,),
     ),
     Switch(
         "A workunit names an existing queue that accepts its app",

@@ -121,6 +121,10 @@ def test_the_state_of_a_queue_is_described(
         ),
         ({"disabled_until": NOW}, None),
         ({"is_unserved": True}, "its lists exclude every active host"),
+        (
+            {"only_app": "primes"},
+            "it sends only work of app primes, and its results are of other apps",
+        ),
         ({"full_since": NOW - timedelta(days=1)}, None),
         (
             {"full_since": NOW - timedelta(days=1, minutes=1)},

@@ -25,10 +25,10 @@ class ToHold(Named):
 
     hold_code = serializers.IntegerField(
         required=False,
-        default=DEFAULT_HOLD_CODE,
         min_value=-(2**15),
         max_value=-1,
-        help_text="A negative number with a meaning of your own; not -1, -2 and -6.",
+        help_text="A negative number with a meaning of your own; not -1, -2 and -6. Without it, "
+        "-4, or no code for staff.",
     )
 
 
@@ -66,12 +66,14 @@ class HoldWorkunits(Endpoint):
     def post(self, request: Request) -> Response:
         """Holds the given workunits: no results are sent until they are released.
 
-        Results in progress continue. A held workunit gets the new code. If one workunit does not
-        exist, no workunit is held.
+        Results in progress continue. A held workunit gets the new code, except for those that staff
+        hold without a code: only staff change these. If one workunit does not exist, no workunit is
+        held.
         """
         data = self.body()
         named = _named(request, data)
-        return self.reply(control.hold(hold_code=data["hold_code"], now=self.now, **named))
+        code = data.get("hold_code", DEFAULT_HOLD_CODE if named["only_coded"] else None)
+        return self.reply(control.hold(hold_code=code, now=self.now, **named))
 
 
 class ReleaseWorkunits(Endpoint):
@@ -90,8 +92,7 @@ class ReleaseWorkunits(Endpoint):
         only staff release them. A repeated call has no effect.
         """
         named = _named(request, self.body())
-        is_owner = changer_of(request) is not None
-        return self.reply(control.release(only_coded=is_owner, now=self.now, **named))
+        return self.reply(control.release(now=self.now, **named))
 
 
 def _named(request: Request, data: dict[str, Any]) -> dict[str, Any]:
@@ -99,10 +100,12 @@ def _named(request: Request, data: dict[str, Any]) -> dict[str, Any]:
 
     Raises `WorkunitsNotFound` for workunits of other accounts, and Http404 for their batches.
     """
+    owner = changer_of(request)
+    only_coded = owner is not None
     if "batch" in data:
         batch = find_to_change(request, data["batch"])
-        return {"batch": batch.name, "submitter": batch.submitter}
+        return {"batch": batch.name, "submitter": batch.submitter, "only_coded": only_coded}
     ids, names = data.get("ids", []), data.get("names", [])
-    if missing := submitted.not_owned(changer_of(request), ids=ids, names=names):
+    if missing := submitted.not_owned(owner, ids=ids, names=names):
         raise control.WorkunitsNotFound(missing)
-    return {"ids": ids, "names": names}
+    return {"ids": ids, "names": names, "only_coded": only_coded}
