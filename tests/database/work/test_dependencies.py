@@ -398,9 +398,7 @@ def test_failure_that_was_counted_before_the_dependency_was_removed_has_no_effec
 
 
 @pytest.mark.parametrize("counted_by", ["added edge", "removed edge"])
-def test_removed_dependency_on_a_failed_workunit_has_no_effect_beside_a_batch(
-    app, ada, counted_by
-):
+def test_removed_dependency_on_a_failed_workunit_has_no_effect_beside_a_batch(app, ada, counted_by):
     a_graph({"first": ()}, app=app, submitter=ada, batch="one")
     a_graph({"p": (), "q": (), "r": ()}, app=app, submitter=ada, batch="two")
     submit(
