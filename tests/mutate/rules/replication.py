@@ -395,6 +395,14 @@ RULES = (
         (INTERLEAVINGS,),
     ),
     Switch(
+        "A pass checks all judged states of a result that it moves",
+        Code("daemons.transitioner:_position", always({})),
+        (
+            "tests/database/daemons/test_transitioner.py"
+            "::test_files_of_a_timed_out_result_stay_if_it_was_reported_after_the_judgement",
+        ),
+    ),
+    Switch(
         "A pass keeps the wake-ups of workunits that others have locked",
         Sql("lock_woken_workunits", "WHERE skipped.id IS NULL", "", "daemons.sql"),
         (INTERLEAVINGS,),
