@@ -461,7 +461,7 @@ def _worker_rules(options: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in sleeps.items() if value is not None} | templates
 
 
-def _apply_settings(options: argparse.Namespace) -> None:
+def apply_settings(options: argparse.Namespace) -> None:
     """Set the options that are not given from the file of `--config`."""
     if options.config is None:
         return
@@ -471,7 +471,9 @@ def _apply_settings(options: argparse.Namespace) -> None:
         "pool_token_file": Path,
     }
     for name, text in workers.read_settings(options.config).items():
-        if getattr(options, name) not in {None, False}:
+        value = getattr(options, name)
+        # Compared by identity, because 0 is a value that was given, and equal to False.
+        if value is not None and value is not False:
             continue
         read = readers.get(name, _seconds if name.startswith("sleep_") else str)
         try:
@@ -524,7 +526,7 @@ def _stop_at_signals(stopping: threading.Event) -> None:
 
 def run_client(options: argparse.Namespace, home: Home) -> int:
     """Run `volunteer run` and return its exit code."""
-    _apply_settings(options)
+    apply_settings(options)
     if options.name:
         home = Home(workers.prepare_folder(home.path, options.name))
     token = _pool_token(options, home)

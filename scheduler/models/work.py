@@ -239,6 +239,8 @@ class Workunit(models.Model):
     # read that table only for such workunits.
     has_parents = models.BooleanField(default=False, db_default=False)
     has_children = models.BooleanField(default=False, db_default=False)
+    # The time at which the batch failed for which the workunit waits.  The failure of a workunit is
+    # read from the edges.
     dependency_failed_at = models.DateTimeField(null=True, blank=True)
     # Id of the task list (`Bundle`) with which results are sent, 0 while the workunit waits for a
     # list, and NULL if its results are sent singly.

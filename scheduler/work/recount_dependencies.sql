@@ -1,7 +1,6 @@
--- Computes the counts of locked children from their edges, and records the failure of a parent.
+-- Computes the counts of locked children from their edges; returns when a dependency failed.
 -- Run it after the statement that locks the children, so that it sees all earlier answers.  The
--- count of a released child stays 0, also if a parent loses its answer by a revalidation, unless a
--- parent has failed.
+-- count of a released child stays 0, also if a parent loses its answer by a revalidation.
 WITH counted AS (
     SELECT
         child.id,
@@ -17,21 +16,30 @@ WITH counted AS (
         INNER JOIN workunit AS p ON d.parent_id = p.id
         WHERE d.child_id = child.id
     ) AS edges
+),
+
+updated AS (
+    UPDATE workunit AS w
+    SET pending_dependency_count = counted.unmet + w.waits_for_batch::integer
+    FROM counted
+    WHERE
+        w.id = counted.id
+        AND w.canonical_result_id IS NULL
+        AND w.error_mask = 0
+        AND w.release_state = {{ReleaseState.INACTIVE}}
+    RETURNING w.id, w.pending_dependency_count
 )
 
-UPDATE workunit AS w
-SET
-    pending_dependency_count = counted.unmet + w.waits_for_batch::integer,
-    dependency_failed_at = CASE
+SELECT
+    w.id,
+    coalesce(updated.pending_dependency_count, w.pending_dependency_count)
+        AS pending_dependency_count,
+    -- The column contains the failure of a batch.  That of a parent is not stored: if the edge is
+    -- removed before the transitioner looks, the failure has no effect.
+    CASE
         WHEN counted.has_failed THEN coalesce(w.dependency_failed_at, %(now)s::timestamptz)
-        -- The failure of a batch remains; that of a workunit on which this one no longer depends
-        -- does not.
-        WHEN w.waits_for_batch THEN w.dependency_failed_at
-    END
+        ELSE w.dependency_failed_at
+    END AS dependency_failed_at
 FROM counted
-WHERE
-    w.id = counted.id
-    AND w.canonical_result_id IS NULL
-    AND w.error_mask = 0
-    AND (w.release_state = {{ReleaseState.INACTIVE}} OR counted.has_failed)
-RETURNING w.id, w.pending_dependency_count, w.dependency_failed_at
+INNER JOIN workunit AS w ON counted.id = w.id
+LEFT JOIN updated ON w.id = updated.id

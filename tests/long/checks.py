@@ -66,6 +66,10 @@ def stranded():
     over |= Q(batch__after__state=Batch.State.ABORTED, batch__after__completed_at__isnull=False)
     waiting = Workunit.objects.filter(
         over, pending_dependency_count__gt=0, dependency_failed_at=None
+    ).exclude(
+        # The batch released it, and a workunit on which it depends has failed.
+        error_mask__gt=0,
+        waits_for_batch=False,
     )
     return [
         f"{name} waits for a batch that is over" for name in waiting.values_list("name", flat=True)

@@ -267,3 +267,58 @@ def test_science_role_cannot_read_accounts_or_write(database, statement):
         pytest.raises(REFUSED),
     ):
         science.execute(statement)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE ROLE another LOGIN",
+        "ALTER ROLE manyhands_owner SUPERUSER",
+        "ALTER ROLE manyhands_owner CREATEROLE",
+        "ALTER ROLE manyhands_web PASSWORD 'x'",
+        "GRANT manyhands_web TO manyhands_owner",
+        "GRANT pg_read_server_files TO manyhands_owner",
+        "SET ROLE manyhands_web",
+        "SET ROLE manyhands_daemons",
+        "SET ROLE manyhands_science",
+        "SET SESSION AUTHORIZATION manyhands_web",
+        "CREATE DATABASE another",
+        "DROP DATABASE postgres",
+        "ALTER SYSTEM SET work_mem = '1GB'",
+        "SET session_replication_role = 'replica'",
+        "COPY (SELECT 1) TO PROGRAM 'true'",
+        "COPY django_migrations FROM PROGRAM 'true'",
+        "COPY (SELECT 1) TO '/tmp/manyhands_owner.txt'",
+        "SELECT pg_read_file('PG_VERSION')",
+        "SELECT pg_ls_dir('.')",
+        "SELECT lo_import('/etc/passwd')",
+        "SELECT rolpassword FROM pg_authid",
+        "SELECT pg_reload_conf()",
+        "CREATE FUNCTION absolute(int) RETURNS int LANGUAGE c AS 'libc.so.6', 'abs'",
+    ],
+)
+def test_owner_of_the_tables_cannot_change_roles_or_the_server_or_read_its_files(
+    database, statement
+):
+    with database.connect("manyhands_owner") as owner:
+        with pytest.raises(REFUSED):
+            owner.execute(statement)
+        owner.execute("SELECT 1 FROM workunit")
+
+
+def test_owner_of_the_tables_cannot_become_the_superuser(database):
+    superuser = database.server.superuser_conninfo()["user"]
+    change = sql.SQL("SET ROLE {}").format(sql.Identifier(superuser))
+    with database.connect("manyhands_owner") as owner, pytest.raises(REFUSED):
+        owner.execute(change)
+    query = (
+        "SELECT rolsuper OR rolcreatedb OR rolcreaterole OR rolreplication OR rolbypassrls"
+        " FROM pg_roles WHERE rolname = current_user"
+    )
+    with database.connect("manyhands_owner") as owner:
+        assert owner.execute(query).fetchone() == (False,)
+        memberships = owner.execute(
+            "SELECT r.rolname FROM pg_auth_members AS m INNER JOIN pg_roles AS r ON r.oid = m.roleid"
+            " WHERE m.member = 'manyhands_owner'::regrole"
+        )
+        assert memberships.fetchall() == []

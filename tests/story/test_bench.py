@@ -14,8 +14,8 @@ from tests.story.project import ROOT
 pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("cc")]
 
 
-def test_bench_runs_its_pipeline_and_writes_figures_without_failures(tmp_path):
-    words = ["--tiny", "--only", "pipeline", "--json", str(tmp_path / "figures.json")]
+def test_bench_runs_its_rpcs_and_its_pipeline_and_writes_figures_without_failures(tmp_path):
+    words = ["--tiny", "--only", "rpc", "pipeline", "--json", str(tmp_path / "figures.json")]
     done = subprocess.run(
         [sys.executable, "-m", "bench", *words],
         cwd=ROOT,
@@ -30,6 +30,7 @@ def test_bench_runs_its_pipeline_and_writes_figures_without_failures(tmp_path):
     kept = json.loads((tmp_path / "figures.json").read_text())
     figures = {figure["key"]: figure for figure in kept["figures"]}
     assert {"pgbench_select", "pgbench_update", "pipeline", "memory"} <= figures.keys()
+    assert figures["rpc_1_hosts_4"]["value"] > 0
     assert figures["pipeline"]["count"] == figures["pipeline_held"]["count"] == 40
     assert figures["held_share"]["value"] > 0
     assert {"server", "transitioner", "validator"} <= {one["name"] for one in kept["processes"]}

@@ -20,7 +20,7 @@ from scheduler.work.rules.statuses import AWAITED
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from scheduler.results.facts import WorkunitFacts
+    from scheduler.results.facts import ResultFacts, WorkunitFacts
     from scheduler.work.facts import Attempt, MoveFacts, UsageFacts
 
 _REPORTED: Final = (Outcome.SUCCESS, *ERRORS)
@@ -35,7 +35,7 @@ class Round:
     index: int
 
 
-def is_failure(attempt: Attempt) -> bool:
+def is_failure(attempt: Attempt | ResultFacts) -> bool:
     """Return whether an attempt counts toward `max_error_results`, which TDF calls `max_fails`."""
     is_abort = is_aborted(attempt.outcome, attempt.exit_status)
     return attempt.outcome in ERRORS and not is_abort

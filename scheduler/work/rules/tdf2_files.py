@@ -39,6 +39,7 @@ _MAX_SECONDS: Final = 33 * 365 * 86_400
 #: The limits of a submission: characters of a command line, and workunits of a task list.
 MAX_CMD_LENGTH: Final = 65_536
 MAX_LIST_LENGTH: Final = 1000
+_NUMBER = re.compile(r"[0-9]{1,60}")
 #: Numbers without leading zeros, so that files are written as they were read.
 _ID = re.compile(r"([0-9]{1,60})(?:_(0|[1-9][0-9]{0,8}))?")
 _WHOLE = re.compile(r"0|[1-9][0-9]{0,11}")
@@ -182,6 +183,15 @@ def _number_faults(line: int, name: str, value: str) -> Iterator[BadLine]:
 def _id_of(value: str) -> tuple[str, str | None]:
     match = _ID.fullmatch(value)
     return (match[1], match[2]) if match else (value, None)
+
+
+def is_number(name: str) -> bool:
+    """Return whether a name is the number of a task, which an id begins with.
+
+    >>> is_number("123"), is_number("123.2"), is_number("123_4")
+    (True, False, False)
+    """
+    return _NUMBER.fullmatch(name) is not None
 
 
 def render(task: Task) -> str:

@@ -1,13 +1,14 @@
 """Writes the tasks of a batch as a folder of TDF2.
 
 Each workunit is a file in its current state, and each failed attempt before it a file in
-failed_archive.  An attempt that a host did not report leaves no file: in TDF2, its list is opened
-again with the same files.
+failed_archive.  An attempt that a host did not report, or that its volunteer aborted, leaves no
+file: in TDF2, its list is opened again with the same files.  A retry of a workunit is the next
+attempt of the same task: it has its number, and at least one more failure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 from django.db.models import F
 
 from scheduler import sql, storage
-from scheduler.lifecycle import BundleState, Outcome, ValidateState
+from scheduler.lifecycle import BundleState
 from scheduler.models import Batch, Bundle, Result, Workunit
 from scheduler.results.facts import (
     JOINED,
@@ -25,13 +26,14 @@ from scheduler.results.facts import (
     WorkunitFacts,
 )
 from scheduler.results.rules.reports import own_stderr
-from scheduler.work.rules import predecessor_states, tdf2_files
+from scheduler.work.rules import predecessor_states, rounds, tdf2_files
 from scheduler.work.rules.predecessor_states import Tdf2State
 from scheduler.work.rules.tdf2_files import Task
 
 #: The number of workunits that are read at once.
 PAGE_SIZE: Final = 500
-_FAILURES: Final = (Outcome.CLIENT_ERROR, Outcome.VALIDATE_ERROR)
+_NOT_STARTED: Final = (Tdf2State.NEW, Tdf2State.OPEN)
+_ENDS: Final = (Tdf2State.FAILED, Tdf2State.FAILED_TIME, Tdf2State.FAILED_COUNT)
 _IN_LISTS: Final = (Tdf2State.NEW, Tdf2State.OPEN, Tdf2State.RUNNING, Tdf2State.CLOSED)
 _OWN_COLUMNS: Final = (
     "command_line",
@@ -39,6 +41,7 @@ _OWN_COLUMNS: Final = (
     "expected_duration",
     "rsc_fpops_est",
     "meta",
+    "retried_as",
 )
 
 
@@ -86,34 +89,67 @@ def export_batch(batch: Batch, folder: str) -> Exported:
     """Write the tasks of a batch into a new or empty folder.
 
     Raises `storage.BadTree` if the folder cannot be written.  Workunits that were purged are left
-    out, and so are commands of several lines, with a warning.
+    out, and with a warning also commands of several lines and workunits without a number: those
+    whose name is another word, unless they retry a task that is exported.
     """
     tree, exported, labels = storage.TreeWriter(folder), Exported(), _Labels()
+    retries: dict[int, Task] = {}
+    unnumbered: list[str] = []
     for state in Tdf2State:
         tree.add_folder(state.value)
     for rows in _pages(batch):
-        ids = [row["id"] for row in rows]
-        results: dict[int, list[ResultFacts]] = {id_: [] for id_ in ids}
-        columns = Result.objects.filter(workunit_id__in=ids).order_by("attempt")
-        for values in columns.values(*RESULT_COLUMNS):
-            results[values["workunit_id"]].append(ResultFacts(**values))
-        details = {row["id"]: row for row in sql.fetch("work/tdf2/read_tasks", {"ids": ids})}
-        bundle_ids = {row["bundle_id"] for row in [*details.values(), *rows] if row["bundle_id"]}
-        labels.add(
-            Bundle.objects.filter(pk__in=bundle_ids).select_related("host").order_by("created_at")
-        )
-        for row in rows:
-            own = {name: row.pop(name) for name in _OWN_COLUMNS}
-            workunit = WorkunitFacts(**row, results=tuple(results[row["id"]]))
-            if "\n" in own["command_line"].strip("\n"):
+        workunits = _with_results(rows)
+        # Read after the results, so that it has a row for each of them.
+        details = _details(rows, labels)
+        for workunit, own in workunits:
+            task = _task(workunit, own, retries.pop(workunit.id, None))
+            if "\n" in task.cmd:
                 exported.warnings.append(
                     f"{workunit.name} was left out: its command has several lines. Hint: TDF2 "
                     "has commands of one line; fetch its outputs with `scientist fetch`."
                 )
-                continue
-            _export(workunit, own, details, labels, tree, exported)
+            elif not tdf2_files.is_number(task.number):
+                unnumbered.append(workunit.name)
+            else:
+                is_retried = own["retried_as"] is not None
+                last = _export(
+                    workunit, task, details, labels, tree, exported, is_retried=is_retried
+                )
+                if is_retried:
+                    retries[own["retried_as"]] = last.failed_again()
+    if unnumbered:
+        exported.warnings.append(
+            "Workunits were left out because the names of TDF2's tasks are numbers: "
+            f"{len(unnumbered)}, such as {unnumbered[0]}. Hint: fetch their outputs with "
+            "`scientist fetch`."
+        )
     exported.lists = len(labels.by_id)
     return exported
+
+
+def _details(rows: Sequence[dict[str, Any]], labels: _Labels) -> dict[int, dict[str, Any]]:
+    """Return the rows of `read_tasks` by the id of the result, and name the lists."""
+    ids = [row["id"] for row in rows]
+    details = {row["id"]: row for row in sql.fetch("work/tdf2/read_tasks", {"ids": ids})}
+    bundle_ids = {row["bundle_id"] for row in [*details.values(), *rows] if row["bundle_id"]}
+    labels.add(
+        Bundle.objects.filter(pk__in=bundle_ids).select_related("host").order_by("created_at")
+    )
+    return details
+
+
+def _with_results(rows: Sequence[dict[str, Any]]) -> list[tuple[WorkunitFacts, dict[str, Any]]]:
+    """Return the facts of each workunit with its results, and its other columns."""
+    results: dict[int, list[ResultFacts]] = {row["id"]: [] for row in rows}
+    columns = Result.objects.filter(workunit_id__in=list(results)).order_by("attempt")
+    for values in columns.values(*RESULT_COLUMNS):
+        results[values["workunit_id"]].append(ResultFacts(**values))
+    pairs = []
+    for row in rows:
+        own = {name: row[name] for name in _OWN_COLUMNS}
+        facts = {name: value for name, value in row.items() if name not in _OWN_COLUMNS}
+        pairs.append((WorkunitFacts(**facts, results=tuple(results[row["id"]])), own))
+    return pairs
 
 
 def _pages(batch: Batch) -> Iterator[list[dict[str, Any]]]:
@@ -134,43 +170,53 @@ def _pages(batch: Batch) -> Iterator[list[dict[str, Any]]]:
 
 def _export(
     workunit: WorkunitFacts,
-    own: dict[str, Any],
+    task: Task,
     details: dict[int, dict[str, Any]],
     labels: _Labels,
     tree: storage.TreeWriter,
     exported: Exported,
-) -> None:
-    """Write the files of a workunit: one for each failed attempt, and one for its state."""
-    task = _task(workunit, own)
+    *,
+    is_retried: bool,
+) -> Task:
+    """Write the files of a workunit: one for each failed attempt, and one for its state.
+
+    Returns the task of the last file.
+    """
     last = workunit.results[-1] if workunit.results else None
     for result in workunit.results:
-        has_failed = _has_failed(result)
+        has_failed = rounds.is_failure(result)
         if result is last or has_failed:
             state = predecessor_states.tdf2_state_of(result, workunit)
+            if is_retried and state in _ENDS:
+                state = Tdf2State.FAILED_ARCHIVE
             detail = details[result.id]
             bundle_id = detail["bundle_id"] or workunit.bundle_id or 0
-            _write(state, _executed(task, detail), detail, bundle_id, labels, tree, exported)
+            # The last attempt can be one that was aborted: the task is as before.
+            written = task if state in _NOT_STARTED else _executed(task, detail)
+            _write(state, written, detail, bundle_id, labels, tree, exported)
+        if result is last:
+            return task
         if has_failed:
             task = task.failed_again()
-    if last is None:
-        state = predecessor_states.tdf2_state(workunit)
-        _write(state, task, None, workunit.bundle_id or 0, labels, tree, exported)
+    state = Tdf2State.FAILED_ARCHIVE if is_retried else predecessor_states.tdf2_state(workunit)
+    _write(state, task, None, workunit.bundle_id or 0, labels, tree, exported)
+    return task
 
 
-def _has_failed(result: ResultFacts) -> bool:
-    is_wrong = result.outcome == Outcome.SUCCESS and result.validate_state == ValidateState.INVALID
-    return result.outcome in _FAILURES or is_wrong
+def _task(workunit: WorkunitFacts, own: dict[str, Any], retried: Task | None) -> Task:
+    """Return the task of a workunit before its first attempt.
 
-
-def _task(workunit: WorkunitFacts, own: dict[str, Any]) -> Task:
+    `retried` is set for a retry: the duplicate of the task that it retries.
+    """
     tdf2 = own["meta"].get("tdf2") if isinstance(own["meta"], dict) else None
     before = tdf2.get("fails") if isinstance(tdf2, dict) else 0
     fails = before if type(before) is int and before >= 0 else 0
+    fails = fails if retried is None else retried.fails
     until = workunit.start_before or workunit.end_before
     expected = own["expected_duration"]
     seconds = expected.total_seconds() if expected else own["rsc_fpops_est"] / 1e9
     return Task(
-        number=workunit.name,
+        number=workunit.name if retried is None else retried.number,
         created=tdf2_files.seconds(own["created_at"]),
         until=None if until is None else tdf2_files.seconds(until),
         expected_duration=max(1, round(seconds)),
@@ -232,7 +278,7 @@ def _write(
         else:
             with file:
                 tree.copy(file, *folder, f"{task.id}.out")
-    if detail["outcome"] in _FAILURES:
+    if detail["outcome"] in predecessor_states.ERRORS:
         text = own_stderr(detail["stderr"]) or f"exit status {detail['exit_status']}"
         tree.add(f"{text}\n".encode(), *folder, f"{task.id}.err")
 

@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db.models import Value
+from django.db.models.functions import Concat
 from django.utils import timezone
 
 from scheduler.models import App, Batch, Bundle, Result, Workunit
+from scheduler.work import attempt_history, control, retry
 from tests.lists import a_scientist, an_app_with_lists, members, passes, state
 from tests.scripted_client import a_client
 
@@ -202,6 +205,94 @@ def test_members_that_are_opened_again_are_exported_without_a_failure(app, tmp_p
     assert (tmp_path / "out/open/1448978610/1_0.task").read_text() == (
         tmp_path / "in/open/1448978610/1_0.task"
     ).read_text()
+
+
+def test_attempt_that_a_volunteer_aborted_is_no_failure(app, tmp_path):
+    put(tmp_path / "in", "1_0.task", a_task(1, max_fails=2))
+    put(tmp_path / "in", "2_0.task", a_task(2, max_fails=2))
+    do_import(tmp_path / "in", bundle_size=0)
+    passes()
+    client = attached()
+    assert client.ask_for_work(1000) == ["1_0", "2_0"]
+    client.report("1_0", state=6, exit_status=203, upload=None)
+    client.report("2_0", state=3, exit_status=1, upload=None)
+    assert "new/1_0.task" in do_export(tmp_path / "before")
+    passes()
+    assert attempt_history.rounds_of(Workunit.objects.get(name="1").pk).fails == 0
+    files = do_export(tmp_path / "out")
+    assert files == [
+        "failed_archive/2_0.err",
+        "failed_archive/2_0.task",
+        "new/1_0.task",
+        "new/2_1.task",
+    ]
+    for folder in ("before", "out"):
+        text = (tmp_path / folder / "new/1_0.task").read_text()
+        assert text == (tmp_path / "in/1_0.task").read_text()
+
+
+def failed_and_retried(folder: Path) -> None:
+    """Import task 1, which must not fail, let it fail twice, and retry it each time."""
+    put(folder, "1_3.task", a_task(1, fails=3, max_fails=3))
+    put(folder, "2_0.task", a_task(2))
+    do_import(folder, bundle_size=0)
+    client = attached()
+    for name in ("1_0", "1.2_0"):
+        passes()
+        assert name in client.ask_for_work(1000)
+        client.report(name, state=3, exit_status=1, upload=None)
+        passes()
+        assert retry.retry(Batch.objects.get(name="old").pk, now=timezone.now()).count == 1
+    passes()
+
+
+def test_retry_is_exported_as_the_next_attempt_of_its_task(app, tmp_path, capsys):
+    failed_and_retried(tmp_path / "in")
+    files = do_export(tmp_path / "out")
+    assert [path for path in files if path.endswith(".task") and "/1_" in path] == [
+        "failed_archive/1_3.task",
+        "failed_archive/1_4.task",
+        "new/1_5.task",
+    ]
+    assert "Hint" not in "".join(capsys.readouterr())
+    Workunit.objects.update(name=Concat(Value("earlier "), "name"))
+    call_command("import_tdf2", str(tmp_path / "out"), app="sh", submitter=NAME, batch="new")
+    again = Workunit.objects.get(name="1")
+    retried = Workunit.objects.get(name="earlier 1.2.2")
+    assert again.meta["tdf2"] == {"fails": 5, "max_fails": 5}
+    assert again.max_error_results == retried.max_error_results == 0
+    assert again.command_line == retried.command_line
+
+
+def test_retry_after_an_end_without_a_failure_gets_another_id(app, tmp_path):
+    put(tmp_path / "in", "1_0.task", a_task(1))
+    do_import(tmp_path / "in")
+    for name in ("1", "1.2"):
+        passes()
+        control.cancel(names=[name], now=timezone.now())
+        passes()
+        batch = Batch.objects.get(name="old").pk
+        assert retry.retry(batch, names=[name], now=timezone.now()).count == 1
+    control.cancel(names=["1.2.2"], now=timezone.now())
+    passes()
+    assert do_export(tmp_path / "out") == [
+        "failed/1_2.task",
+        "failed_archive/1_0.task",
+        "failed_archive/1_1.task",
+    ]
+
+
+def test_names_that_are_no_numbers_are_left_out_with_a_warning(app, tmp_path, capsys):
+    put(tmp_path / "in", "1_0.task", a_task(1))
+    put(tmp_path / "in", "2_0.task", a_task(2))
+    put(tmp_path / "in", "3_0.task", a_task(3))
+    do_import(tmp_path / "in")
+    Workunit.objects.filter(name="1").update(name="1.2")
+    Workunit.objects.filter(name="2").update(name="2_0")
+    passes()
+    assert do_export(tmp_path / "out") == ["new/3_0.task"]
+    assert "tasks are numbers: 2, such as 1.2. Hint: " in "".join(capsys.readouterr())
+    call_command("import_tdf2", str(tmp_path / "out"), app="sh", submitter=NAME, batch="old")
 
 
 def test_export_refuses_a_folder_that_is_not_empty(app, tmp_path):

@@ -11,7 +11,7 @@ from scheduler import storage
 from scheduler.lifecycle import ReleaseState
 from scheduler.models import Batch, Dependency, LedgerEntry, Workunit, WorkunitWakeup
 from scheduler.results import revalidate
-from scheduler.work import control, dependencies, explain, followers, retry
+from scheduler.work import batches, control, dependencies, explain, followers, retry
 from scheduler.work.dependencies import DependencyRefused, UnknownWorkunits
 from scheduler.work.submission.submit import BadWorkunits, NewBatch, NewWorkunit, submit
 from tests import rows
@@ -390,10 +390,74 @@ def test_failure_that_was_counted_before_the_dependency_was_removed_has_no_effec
     report(["p"], word="error")
     a_pass(transitioner)
     dependencies.add_continuations(named("q").pk, ["c"], now=NOON)
-    assert named("c").dependency_failed_at == NOON
+    assert named("c").dependency_failed_at is None, "only the failure of a batch is stored"
     dependencies.remove_continuations(named("p").pk, ["c"], now=NOON)
     finish("q")
     assert sent() == {"c"}
+    assert violations() == []
+
+
+@pytest.mark.parametrize("counted_by", ["added edge", "removed edge"])
+def test_removed_dependency_on_a_failed_workunit_has_no_effect_beside_a_batch(app, ada, counted_by):
+    a_graph({"first": ()}, app=app, submitter=ada, batch="one")
+    a_graph({"p": (), "q": (), "r": ()}, app=app, submitter=ada, batch="two")
+    submit(
+        app=app.name,
+        workunits=[NewWorkunit(name="c", after=("p", "q"))],
+        batch=NewBatch(name="three", after=Batch.objects.get(name="one").pk),
+        submitter=ada,
+        now=NOON,
+    )
+    run_daemons()
+    report(["p"], word="error")
+    a_pass(transitioner)
+    if counted_by == "added edge":
+        dependencies.add_continuations(named("r").pk, ["c"], now=NOON)
+    else:
+        dependencies.remove_continuations(named("q").pk, ["c"], now=NOON)
+    dependencies.remove_continuations(named("p").pk, ["c"], now=NOON)
+    finish("q", "r")
+    assert ended()["open"] == {"first", "c"}
+    finish("first")
+    end_of_batches()
+    assert sent() == {"c"}
+    assert violations() == []
+
+
+def test_failed_batch_counts_after_a_dependency_was_removed(app, ada):
+    a_graph({"first": ()}, app=app, submitter=ada, batch="one")
+    a_graph({"p": ()}, app=app, submitter=ada, batch="two")
+    submit(
+        app=app.name,
+        workunits=[NewWorkunit(name="c", after=("p",))],
+        batch=NewBatch(name="three", after=Batch.objects.get(name="one").pk),
+        submitter=ada,
+        now=NOON,
+    )
+    run_daemons()
+    fail("first")
+    batches.complete(now=NOON)
+    followers.settle(now=NOON)
+    dependencies.remove_continuations(named("p").pk, ["c"], now=NOON)
+    run_daemons()
+    assert ended()["dependency failed"] == {"c"}
+
+
+def test_removed_dependency_on_a_failed_workunit_does_not_end_a_released_one(app, unassimilated):
+    a_graph({"p": (), "q": (), "c": ("p", "q")}, app=app)
+    run_daemons()
+    finish("p", "q")
+    reopen("p")
+    a_pass(transitioner)
+    control.cancel(names=["p"], now=NOON)
+    a_pass(transitioner)
+    assert (named("p").error_mask != 0, named("c").error_mask) == (True, 0)
+    for name in ("q", "p"):
+        dependencies.remove_continuations(named(name).pk, ["c"], now=NOON)
+    run_daemons()
+    assert ended()["open"] == {"c"}
+    assert sent() == {"c"}
+    assert pending("c") == 0
     assert violations() == []
 
 
@@ -442,8 +506,6 @@ def test_workunit_waits_for_its_parents_and_for_its_batch(app, ada):
 
 
 def end_of_batches():
-    from scheduler.work import batches
-
     batches.complete(now=NOON)
     followers.settle(now=NOON)
     run_daemons()

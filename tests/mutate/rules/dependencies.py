@@ -58,7 +58,7 @@ RULES = (
         "A revalidation does not take back a release",
         Sql(
             "work/recount_dependencies",
-            "AND (w.release_state = {{ReleaseState.INACTIVE}} OR counted.has_failed)",
+            "AND w.release_state = {{ReleaseState.INACTIVE}}",
             "AND TRUE",
         ),
         (DEPENDENCIES,),
@@ -84,10 +84,16 @@ RULES = (
         "A failed workunit on which another one no longer depends does not make it fail",
         Sql(
             "work/recount_dependencies",
-            "WHEN w.waits_for_batch THEN w.dependency_failed_at",
-            "ELSE w.dependency_failed_at",
+            "SET pending_dependency_count = counted.unmet",
+            "SET dependency_failed_at = CASE WHEN counted.has_failed THEN %(now)s::timestamptz "
+            "ELSE w.dependency_failed_at END, pending_dependency_count = counted.unmet",
         ),
         (DEPENDENCIES,),
+    ),
+    Switch(
+        "A failed batch ends the workunits that wait for it, also if they waited for others",
+        Sql("work/recount_dependencies", "ELSE w.dependency_failed_at", "ELSE NULL"),
+        (f"{DEPENDENCIES}::test_failed_batch_counts_after_a_dependency_was_removed",),
     ),
     Switch(
         "The end of a workunit wakes those that depend on it",

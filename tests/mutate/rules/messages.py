@@ -152,6 +152,16 @@ RULES = (
         (GENERATOR,),
     ),
     Switch(
+        "The purger keeps a workunit that was woken while it was archived",
+        Sql(
+            "read_droppable",
+            "AND NOT EXISTS (SELECT FROM workunit_wakeup AS q WHERE q.workunit_id = w.id)",
+            "",
+            "daemons.sql",
+        ),
+        (f"{PURGER}::test_workunit_woken_during_archiving_is_not_purged",),
+    ),
+    Switch(
         "The purger discards cached plans before it deletes rows",
         Sql("forget_plans", "DISCARD PLANS", "SELECT 1", package="daemons.sql"),
         (PURGER,),

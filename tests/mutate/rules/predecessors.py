@@ -288,6 +288,15 @@ RULES = (
         (f"{DEPENDENCIES}::test_continuations_are_added_and_removed",),
     ),
     Switch(
+        "Continuations are removed",
+        Sql(
+            "work/delete_dependencies",
+            "child_id = any(%(child_ids)s::bigint[])",
+            "child_id = any(%(child_ids)s::bigint[]) AND FALSE",
+        ),
+        (f"{DEPENDENCIES}::test_continuations_are_added_and_removed",),
+    ),
+    Switch(
         "A workunit shows its continuations",
         Code("scheduler.work.submitted:with_inputs", made=_parents_as_children),
         (f"{DEPENDENCIES}::test_graph_is_submitted_and_shown",),
@@ -302,6 +311,15 @@ RULES = (
         "An attempt has the time of its start",
         Code("scheduler.api.history_shown:ExecutionShown.read_time_started", always(None)),
         (f"{API_HISTORY}::test_history_lists_attempts_with_usage_and_states_of_the_older_systems",),
+    ),
+    Switch(
+        "Statistics of an app count its failed workunits",
+        Sql(
+            "health/count_workunits",
+            "count(*) FILTER (WHERE workunit.error_mask <> 0) AS failed",
+            "0 AS failed",
+        ),
+        (f"{API_HISTORY}::test_statistics_of_an_app_and_of_the_project",),
     ),
     Switch(
         "Statistics count the successes",

@@ -9,6 +9,7 @@ from tests.mutate.switching import Code, Sql, Switch, always
 
 REPLICATION = "tests/pure/results/test_replication.py"
 TRANSITIONER = "tests/database/daemons/test_transitioner.py"
+_STAY = "test_files_of_a_timed_out_result_stay_if_it_was_reported_after_the_judgement"
 TIMEOUTS = "tests/database/daemons/test_timeout_checker.py"
 OUTAGES = "tests/pure/results/test_outages.py"
 SENDABILITY = "tests/pure/dispatch/test_sendability.py"
@@ -393,6 +394,11 @@ RULES = (
         "A pass deletes only the wake-ups that it read before it judged",
         Code("daemons.transitioner:_write_workunits", made=_delete_last),
         (INTERLEAVINGS,),
+    ),
+    Switch(
+        "A pass checks all judged states of a result that it moves",
+        Code("daemons.transitioner:_position", always({})),
+        (f"{TRANSITIONER}::{_STAY}",),
     ),
     Switch(
         "A pass keeps the wake-ups of workunits that others have locked",

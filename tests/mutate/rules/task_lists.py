@@ -46,6 +46,10 @@ def _of_any_state(_original: Any) -> Any:
     return lambda _state, *, created, **_facts: str(tdf2_files.seconds(created))
 
 
+def _without_retried(original: Any) -> Any:
+    return lambda workunit, own, _retried: original(workunit, own, None)
+
+
 def _seven_lines(original: Any) -> Any:
     return lambda task: "".join(original(task).splitlines(keepends=True)[:7])
 
@@ -192,7 +196,17 @@ RULES = (
     ),
     Switch(
         "An attempt that no host reported leaves no file of TDF2",
-        Code("scheduler.work.tdf2.exporting:_has_failed", always(True)),
+        Code("scheduler.work.rules.rounds:is_failure", always(True)),
+        (TDF2,),
+    ),
+    Switch(
+        "A retry is exported to TDF2 with the number of the task that it retries",
+        Code("scheduler.work.tdf2.exporting:_task", made=_without_retried),
+        (TDF2,),
+    ),
+    Switch(
+        "Workunits whose names are no numbers are not exported to TDF2",
+        Code("scheduler.work.rules.tdf2_files:is_number", always(True)),
         (TDF2,),
     ),
     Switch(

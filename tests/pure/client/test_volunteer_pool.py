@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.pure.client.test_volunteer_state import RULES, URL, Client, a_reply
-from volunteer import events, workers
+from volunteer import cli, events, workers
 from volunteer.journal import Journal, load_state
 from volunteer.pool import (
     PoolAwayError,
@@ -383,3 +383,18 @@ def test_settings_of_tdf_are_read(tmp_path: Path) -> None:
         workers.read_settings(path)
     with pytest.raises(workers.BadWorkerError, match="cannot be read"):
         workers.read_settings(tmp_path / "none")
+
+
+@pytest.mark.parametrize("when", ["success", "failure", "no-process-claimed"])
+@pytest.mark.parametrize("seconds", [0.0, 3.0])
+def test_option_that_is_given_has_precedence_over_the_file(
+    tmp_path: Path, when: str, seconds: float
+) -> None:
+    setting = f"sleep_after_{when.replace('-', '_')}"
+    path = tmp_path / "worker.cfg"
+    path.write_text(f"[worker]\n{setting}=0.7\nclaim=yes\n")
+    for words, value in (([], 0.7), ([f"--sleep-after-{when}", str(seconds)], seconds)):
+        options = cli.parser().parse_args(["run", "--config", str(path), *words])
+        cli.apply_settings(options)
+        assert getattr(cli.rules_from(options, tmp_path), setting) == value
+        assert options.claim is True
