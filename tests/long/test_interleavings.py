@@ -49,15 +49,16 @@ def meet(ground, workers, seed, tried):
     tried[name] += 1
     order, world = "", None
     try:
-        world = World(ground, Counter())
+        world = World(ground, tried)
         acts = SCENARIOS[name](world, chance)
-        busy = workers[: len(acts)]
+        busy, numbers = workers[: len(acts)], checks.queue_numbers()
         for worker, (what, words) in zip(busy, acts, strict=True):
             worker.begin(settings.VAR_DIR, world, what, words)
         order = interleave(busy, chance)
         checks.hold([worker.answer.error for worker in busy if worker.answer.error])
         for worker, (what, words) in zip(busy, acts, strict=True):
             world.learn_from(worker.answer.value, what, words[0])
+        world.check_queues(numbers)
         world.quiet()
         world.change_batches("complete", "finish", "settle")
         checks.hold(world.faults() + checks.stranded())
