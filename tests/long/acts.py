@@ -439,6 +439,16 @@ def queue_results(state):
     return list(found.order_by("pk").values_list("pk", flat=True))
 
 
+def crowd(world, chance, index):
+    """Lower the limit below the results in progress, and report all but one of these."""
+    world.change_queue("slots", max_in_progress=3)
+    world.meet_of(index, wants=5e4)
+    world.change_queue("slots", max_in_progress=1)
+    names = list(world.computers[index].held)
+    chance.shuffle(names)
+    world.meet_of(index, reports=[(name, "right") for name in names[1:]])
+
+
 @scenario
 def claim_and_change_of_a_limit(world, chance):
     """The limit changes while a client and a host of the pool claim results of the queue."""
@@ -448,6 +458,8 @@ def claim_and_change_of_a_limit(world, chance):
         world.change_queue("slots", max_in_progress=chance.choice((None, 1, 3)))
     if chance.random() < 0.5:
         world.acquire(third, chance.choice((1, 2)))
+    if chance.random() < 0.3:
+        crowd(world, chance, first)
     facts = {"max_in_progress": chance.choice((None, 0, 1, 2, 3))}
     if chance.random() < 0.2:
         facts = {"disabled_until": world.now + DAY}
