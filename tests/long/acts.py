@@ -25,6 +25,7 @@ def play(var, world, what, words, take_turn):
     # An act that sleeps until a lock is free lets the other workers proceed.
     assign.sleep = claims.sleep = take_turn
     counted.forget()
+    world.tried.clear()
     getattr(world, what)(*words[0], **words[1])
     world.answers = counted.told()
     return world

@@ -20,6 +20,14 @@ from tests.long.world import World
 pytestmark = pytest.mark.django_db(transaction=True)
 
 VACUUM_EVERY = 200
+#: The number of interleavings after which queues and task lists must have had rows of all kinds.
+ENOUGH_INTERLEAVINGS = 100
+ROWS = (
+    "checked slots in use",
+    "checked members of running lists",
+    "checked members of open lists",
+    "claimed from the pool",
+)
 #: Every 16th seed of a scenario runs until its rows are purged; the others until nothing is due.
 TO_THE_END_EVERY = 16
 
@@ -81,6 +89,8 @@ def make_interleavings(ground, workers, proof, number, part=0):
             if (seed - first) % VACUUM_EVERY == 0:
                 ground.vacuum()
             meet(ground, workers, seed, tried)
+        if number >= ENOUGH_INTERLEAVINGS:
+            assert [name for name in ROWS if not tried[name]] == []
     finally:
         done = tried.pop("interleavings", 0)
         proof.count(interleavings=done)

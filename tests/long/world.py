@@ -220,6 +220,7 @@ class World:
         for index in changed:
             self.computers[index] = other.computers[index]
         self.given |= other.given
+        self.tried.update(other.tried)
         counted.learn(other.answers)
         self.strays |= other.strays
         self.submitted |= other.submitted
