@@ -123,7 +123,7 @@ def change_dependencies(world, chance):
         world.link(parent, [child])
 
 
-@rule(6)
+@rule(8)
 def submit_to_a_queue(world, chance):
     world.submit(
         chance.choice(("plain", "patient", "classes")),
@@ -280,9 +280,16 @@ def disable_or_enable_a_queue(world, chance):
     world.change_queue(chance.choice(list(NAMED_QUEUES)), disabled_until=until)
 
 
+def _known(world, chance):
+    """Return the index of a random computer that has contacted the server, or None."""
+    known = [index for index, computer in enumerate(world.computers) if computer.host_id]
+    return chance.choice(known) if known else None
+
+
 @rule(5)
 def acquire_from_the_pool(world, chance):
-    world.acquire(chance.randrange(len(world.computers)), chance.randint(1, 3))
+    if (index := _known(world, chance)) is not None:
+        world.acquire(index, chance.randint(1, 3))
 
 
 @rule(4)
@@ -290,8 +297,9 @@ def claim_by_id(world, chance):
     """Claim a result of a queue: an unsent one, or (seldom) one that another host has."""
     states = [ServerState.UNSENT] if chance.random() < 0.8 else list(ServerState)
     found = Result.objects.filter(target_kind=Target.QUEUE, server_state__in=states)
-    if ids := list(found.order_by("pk").values_list("pk", flat=True)):
-        world.claim(chance.randrange(len(world.computers)), chance.choice(ids))
+    ids, index = list(found.order_by("pk").values_list("pk", flat=True)), _known(world, chance)
+    if ids and index is not None:
+        world.claim(index, chance.choice(ids))
 
 
 def _holder(world, chance):

@@ -347,8 +347,9 @@ class World:
     def change_queue(self, name, **facts):
         """Change the limit of a queue, or the time until which it is disabled."""
         queue = Queue.objects.get(name=name)
+        self.note(f"queue {name}: {facts}")
         return self.happen(
-            f"queue: {facts}", lambda: named_queues.change(queue, now=self.now, **facts)
+            "change of a queue", lambda: named_queues.change(queue, now=self.now, **facts)
         )
 
     def acquire(self, index, count):
