@@ -112,11 +112,6 @@ def _lock_no_slots(_original):
     return lambda _searches: QueueClaims()
 
 
-def _unchecked(_original):
-    """Return a `_checked` that neither locks the workunits of lists nor reads the members."""
-    return lambda allotted, _apps, *, now: list(allotted)
-
-
 BUGS = (
     Switch(
         "lost wake-up: a report does not wake the transitioner",
@@ -231,11 +226,6 @@ BUGS = (
     Switch(
         "broken limit: a claim ignores a change of the queue after its judgement",
         Sql("dispatch/claim_results", "AND q.xmin::text::bigint = chosen.queue_version"),
-        (INTERLEAVINGS,),
-    ),
-    Switch(
-        "split list: a claim of a list does not read its members again under the locks",
-        Code("scheduler.dispatch.bundle_claims:_checked", made=_unchecked),
         (INTERLEAVINGS,),
     ),
     Switch(
