@@ -8,7 +8,7 @@ from django.conf import settings
 
 from scheduler.dispatch import assign
 from scheduler.lifecycle import ServerState, Target
-from scheduler.models import Batch, Result
+from scheduler.models import Batch, QueueSlot, Result
 from scheduler.pool import claims
 from tests.long import counted
 from tests.long.computers import ENDS
@@ -440,14 +440,14 @@ def queue_results(state):
     return list(found.order_by("pk").values_list("pk", flat=True))
 
 
-def crowd(world, chance, index):
-    """Lower the limit below the results in progress, and report all but one of these."""
+def crowd(world, index):
+    """Lower the limit below the results in progress, and report all but that of the last slot."""
     world.change_queue("slots", max_in_progress=3)
     world.meet_of(index, wants=5e4)
     world.change_queue("slots", max_in_progress=1)
-    names = list(world.computers[index].held)
-    chance.shuffle(names)
-    world.meet_of(index, reports=[(name, "right") for name in names[1:]])
+    slots = QueueSlot.objects.exclude(result=None).order_by("number")
+    names = list(slots.values_list("result__name", flat=True))
+    world.meet_of(index, reports=[(name, "right") for name in names[:-1]])
 
 
 @scenario
@@ -460,7 +460,7 @@ def claim_and_change_of_a_limit(world, chance):
     if chance.random() < 0.5:
         world.acquire(third, chance.choice((1, 2)))
     if chance.random() < 0.3:
-        crowd(world, chance, first)
+        crowd(world, first)
     facts = {"max_in_progress": chance.choice((None, 0, 1, 2, 3))}
     if chance.random() < 0.2:
         facts = {"disabled_until": world.now + DAY}
@@ -492,8 +492,10 @@ def report_and_timeout_in_a_queue(world, chance):
 def two_claims_of_a_queue(world, chance):
     """Hosts of the pool claim results of a queue that the scheduler sends at the same time."""
     first, second, third = (chance.randrange(8) for _ in range(3))
-    a_queue(world, chance, 4, introduced=(first, second))
+    a_queue(world, chance, 6, introduced=(first, second))
     if chance.random() < 0.4:
+        crowd(world, chance.randrange(8))
+    elif chance.random() < 0.4:
         world.change_queue("slots", max_in_progress=chance.choice((None, 1, 3)))
     return [
         act("acquire", first, chance.choice((1, 2))),
