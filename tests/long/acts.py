@@ -7,7 +7,9 @@ from datetime import timedelta
 from django.conf import settings
 
 from scheduler.dispatch import assign
-from scheduler.models import Batch, Result
+from scheduler.lifecycle import ServerState, Target
+from scheduler.models import Batch, QueueSlot, Result
+from scheduler.pool import claims
 from tests.long import counted
 from tests.long.computers import ENDS
 from tests.long.ground import APPS
@@ -21,8 +23,9 @@ def play(var, world, what, words, take_turn):
     """Call the method `what` of `world` in a worker process; return the changed world."""
     settings.VAR_DIR = var
     # An act that sleeps until a lock is free lets the other workers proceed.
-    assign.sleep = take_turn
+    assign.sleep = claims.sleep = take_turn
     counted.forget()
+    world.tried.clear()
     getattr(world, what)(*words[0], **words[1])
     world.answers = counted.told()
     return world
@@ -420,4 +423,144 @@ def submission_and_end_of_a_parent(world, chance):
         act("submit_graph", "plain", 1, parents=[top, left]),
         passes(chance, "validator"),
         passes(chance, "transitioner"),
+    ]
+
+
+def a_queue(world, chance, number, *, introduced=()):
+    """Submit workunits to the queue `slots`; the computers contact the server before."""
+    for index in introduced:
+        world.meet_of(index)
+    world.submit(chance.choice(("plain", "patient")), number, queue="slots")
+    world.run("transitioner")
+
+
+def queue_results(state):
+    """Return the ids of the queue's results in a state."""
+    found = Result.objects.filter(target_kind=Target.QUEUE, server_state=state)
+    return list(found.order_by("pk").values_list("pk", flat=True))
+
+
+def crowd(world, index):
+    """Lower the limit below the results in progress, and report all but that of the last slot."""
+    world.change_queue("slots", max_in_progress=3)
+    world.meet_of(index, wants=5e4)
+    world.change_queue("slots", max_in_progress=1)
+    slots = QueueSlot.objects.exclude(result=None).order_by("number")
+    names = list(slots.values_list("result__name", flat=True))
+    world.meet_of(index, reports=[(name, "right") for name in names[:-1]])
+
+
+@scenario
+def claim_and_change_of_a_limit(world, chance):
+    """The limit changes while a client and a host of the pool claim results of the queue."""
+    first, second, third = chance.sample(range(8), 3)
+    a_queue(world, chance, 4, introduced=(second, third))
+    if chance.random() < 0.5:
+        world.change_queue("slots", max_in_progress=chance.choice((None, 1, 3)))
+    if chance.random() < 0.5:
+        world.acquire(third, chance.choice((1, 2)))
+    if chance.random() < 0.3:
+        crowd(world, first)
+    facts = {"max_in_progress": chance.choice((None, 0, 1, 2, 3))}
+    if chance.random() < 0.2:
+        facts = {"disabled_until": world.now + DAY}
+    return [
+        act("meet_of", first, wants=chance.choice((1.0, 5e4))),
+        act("acquire", second, chance.choice((1, 2))),
+        act("change_queue", "slots", **facts),
+    ]
+
+
+@scenario
+def report_and_timeout_in_a_queue(world, chance):
+    """The holder of a slot reports late; the slot is free for another host, but only once."""
+    first, second, third = chance.sample(range(8), 3)
+    a_queue(world, chance, 4, introduced=(third,))
+    for index in (first, second):
+        world.meet_of(index, wants=1.0)
+    world.now += DAY + timedelta(hours=chance.choice((1, 3)))
+    return [
+        chance.choice(
+            (reports(world, first, ends(chance), wants=1.0), act("meet_of", first, forgets=True))
+        ),
+        act("run", "timeout_checker", limit=chance.choice((1, 1000))),
+        chance.choice((act("acquire", third, 2), act("meet_of", third, wants=5e4))),
+    ]
+
+
+@scenario
+def two_claims_of_a_queue(world, chance):
+    """Hosts of the pool claim results of a queue that the scheduler sends at the same time."""
+    first, second, third = (chance.randrange(8) for _ in range(3))
+    a_queue(world, chance, 6, introduced=(first, second))
+    if chance.random() < 0.4:
+        crowd(world, chance.randrange(8))
+    elif chance.random() < 0.4:
+        world.change_queue("slots", max_in_progress=chance.choice((None, 1, 3)))
+    return [
+        act("acquire", first, chance.choice((1, 2))),
+        act("claim", second, chance.choice(queue_results(ServerState.UNSENT))),
+        act("meet_of", third, wants=chance.choice((1.0, 5e4))),
+    ]
+
+
+def a_list(world, chance, holder):
+    """Submit a list of three workunits; send it to a computer, which may report one member."""
+    world.submit(
+        "lists",
+        3,
+        batch=True,
+        bundle="list",
+        expected_duration=timedelta(hours=1),
+        max_timeouts=chance.choice((None, None, 0)),
+    )
+    world.run("transitioner")
+    world.meet_of(holder, wants=1.0)
+    if chance.random() < 0.5:
+        name = next(iter(world.computers[holder].held))
+        world.meet_of(holder, reports=[(name, ends(chance))])
+        if chance.random() < 0.5:
+            world.run("transitioner")
+
+
+@scenario
+def members_report_and_timeout(world, chance):
+    """Members of a list are reported, time out and are cancelled; another host claims the rest."""
+    holder, other = chance.sample(range(8), 2)
+    a_list(world, chance, holder)
+    world.now += timedelta(hours=chance.choice((1, 12)))
+    if chance.random() < 0.6:
+        world.run("timeout_checker", limit=chance.choice((1, 2, 3)))
+        world.run("transitioner")
+    names = list(world.computers[holder].held)
+    reported = chance.sample(names, chance.randint(1, len(names)))
+    members = world.open_workunits()
+    possible = [
+        act("meet_of", holder, reports=[(name, ends(chance)) for name in reported]),
+        act("meet_of", other, wants=1.0),
+        act("run_in_turn", "timeout_checker", "transitioner"),
+        passes(chance, "transitioner"),
+        act("staff", "cancel", chance.choice(members)),
+        act("meet_of", holder, forgets=True),
+    ]
+    return [possible[0], *chance.sample(possible[1:], 2)]
+
+
+@scenario
+def two_claims_of_a_list(world, chance):
+    """Two hosts claim a list; a member is held or cancelled, or a pass runs meanwhile."""
+    first, second = chance.sample(range(8), 2)
+    world.submit("lists", 3, batch=True, bundle="list", expected_duration=timedelta(hours=1))
+    world.run("transitioner")
+    name = chance.choice(world.open_workunits())
+    return [
+        act("meet_of", first, wants=1.0),
+        act("meet_of", second, wants=1.0),
+        chance.choice(
+            (
+                act("staff", "cancel", name),
+                act("staff", "hold", name),
+                passes(chance, "transitioner"),
+            )
+        ),
     ]

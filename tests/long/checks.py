@@ -4,16 +4,48 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from math import inf
 
 from django.conf import settings
+from django.db import connection
 from django.db.models import Q
 
 from scheduler import storage
 from scheduler.credit import recompute_credit
 from scheduler.health.invariants import invariants
-from scheduler.models import Batch, File, LedgerEntry, Result, Workunit, WorkunitWakeup
+from scheduler.lifecycle import BundleState
+from scheduler.models import (
+    Batch,
+    Bundle,
+    BundleMember,
+    File,
+    LedgerEntry,
+    Queue,
+    QueueSlot,
+    Result,
+    Workunit,
+    WorkunitWakeup,
+)
+from scheduler.queues import named_queues
 from tests.long import counted
 from tests.long.ground import APPS, is_app_file
+
+#: The invariants of queues and task lists, which are checked after each step of a walk.
+QUEUE_INVARIANTS = (
+    "queue_slots_match_results",
+    "queue_slots_within_limit",
+    "bundles_follow_their_members",
+    "running_bundles_have_one_host",
+    "bundle_members_exist",
+)
+
+_QUEUE_ROWS = """
+SELECT
+    (SELECT count(*) FROM queue_slot WHERE result_id IS NOT NULL),
+    count(*) FILTER (WHERE b.state = %s),
+    count(*) FILTER (WHERE b.state = %s)
+FROM bundle_member AS m INNER JOIN bundle AS b ON b.id = m.bundle_id
+"""
 
 
 def broken(now):
@@ -25,6 +57,55 @@ def broken(now):
     ]
     differences = recompute_credit.compare(recompute_credit.Scope(), progress=lambda _n: None)
     return found + [f"credit: {difference}" for difference in differences]
+
+
+def broken_queues(now):
+    """Return the violations of `QUEUE_INVARIANTS`."""
+    return [
+        f"{one.name}: {violation.name} {violation.detail}"
+        for one in invariants()
+        if one.name in QUEUE_INVARIANTS
+        for violation in one.find(now)
+    ]
+
+
+def queue_rows():
+    """Count the rows that `QUEUE_INVARIANTS` examine."""
+    with connection.cursor() as cursor:
+        cursor.execute(_QUEUE_ROWS, [BundleState.RUNNING, BundleState.OPEN])
+        slots, running, waiting = cursor.fetchone()
+    return Counter(
+        {
+            "checked slots in use": slots,
+            "checked members of running lists": running,
+            "checked members of open lists": waiting,
+        }
+    )
+
+
+def queue_numbers():
+    """Return the limit of each queue, infinity without one, and its results in progress."""
+    queues = list(Queue.objects.order_by("pk"))
+    counts = named_queues.counts(queues)
+    return {
+        queue.name: (
+            inf if queue.max_in_progress is None else queue.max_in_progress,
+            counts[queue.pk][1],
+        )
+        for queue in queues
+    }
+
+
+def over_limit(before, after):
+    """Return queues that exceed their limits; the arguments are `queue_numbers` at two times.
+
+    A limit may be lowered below the number of results in progress, and may have changed between.
+    """
+    return [
+        f"queue {name} has {running} results in progress: before {before[name]}, now {after[name]}"
+        for name, (limit, running) in after.items()
+        if running > max(limit, *before[name])
+    ]
 
 
 def unfinished():
@@ -55,6 +136,18 @@ def unfinished():
         f"result {name} keeps its files: {state}"
         for name, state in Result.objects.exclude(file_delete_state=2).values_list(
             "name", "file_delete_state"
+        )
+    ]
+    found += [
+        f"task list {pk} is not closed: {state}, ready: {is_ready}"
+        for pk, state, is_ready in Bundle.objects.exclude(state=BundleState.CLOSED).values_list(
+            "pk", "state", "is_ready"
+        )
+    ]
+    found += [
+        f"slot {number} of queue {queue} is in use"
+        for number, queue in QueueSlot.objects.exclude(result=None).values_list(
+            "number", "queue__name"
         )
     ]
     return found
@@ -125,6 +218,10 @@ def stray_files(excused, *, orphans):
 def left_over():
     """Return workunits and downloads that remain after the purger has finished."""
     found = [f"{name} was not purged" for name in Workunit.objects.values_list("name", flat=True)]
+    found += [
+        f"workunit {workunit_id} is still a member of task list {bundle_id}"
+        for workunit_id, bundle_id in BundleMember.objects.values_list("workunit_id", "bundle_id")
+    ]
     return found + [
         f"download {path.name} remains without a workunit"
         for path in _files("download")

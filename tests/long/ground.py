@@ -1,4 +1,4 @@
-"""The starting point of every walk: apps and accounts, restored in milliseconds."""
+"""The starting point of every walk: apps, queues and accounts, restored in milliseconds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from daemons.science import assimilators
 from scheduler.apps import app_versions, plan_class_store
 from scheduler.models import App
 from scheduler.people import accounts
+from scheduler.queues import named_queues
 from tests.conftest import NOON
 from tests.long import counted
 
@@ -63,6 +64,18 @@ APPS = {
         "credit_per_workunit": 2,
         "assimilator": "write_a_row",
     },
+    "lists": {
+        "has_bundles": True,
+        "one_result_per": "nothing",
+        "credit_rule": "fixed",
+        "credit_per_workunit": 4,
+        "assimilator": "write_a_row",
+    },
+}
+#: Queue -> its settings.  They are trusted, so that hosts of the pool may claim their results.
+QUEUES = {
+    "slots": {"max_in_progress": 2, "trusted": True},
+    "hosts": {"max_new_per_host": 1, "order": "fifo", "trusted": True},
 }
 #: Plan class of a multi-threaded version of `threads` -> the number of CPUs that it uses.
 THREADS = {"four": 4, "eight": 8}
@@ -87,7 +100,7 @@ class Ground:
         self._onlooker = None
 
     def lay(self):
-        """Publish the apps and create the accounts; store a copy of all rows."""
+        """Publish the apps, create queues and accounts; store a copy of all rows."""
         settings.VAR_DIR = self._template
         counted.create()
         # Assimilators of plug-ins run in another process; these must count their calls in this one.
@@ -106,6 +119,8 @@ class Ground:
             plan_class_store.write(plan_class, spec, source=plan_class, now=NOON)
             for platform in (LINUX, WINDOWS):
                 _publish("threads", 100, platform, plan_class)
+        for name, facts in QUEUES.items():
+            named_queues.create(name=name, now=NOON, **facts)
         for name in (*WANDERERS, *ANGELS):
             email = f"{name}@example.org"
             made = accounts.create_account(

@@ -12,8 +12,9 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
-from tests.mutate.switching import Code, Sql, Switch
+from tests.mutate.switching import Both, Code, Sql, Switch
 
 ROOT = Path(__file__).resolve().parents[2]
 VARIABLE = "PLANTED_BUG"
@@ -24,6 +25,7 @@ INTERLEAVINGS = (
     "tests/long/test_interleavings.py::test_hundred_interleavings_of_statements_lose_no_work"
 )
 GRAPHS = "tests/long/test_graph_walks.py::test_graph_walks_in_several_processes"
+_ABOVE = "above.queue_id = capped.queue_id AND above.number > capped.max_in_progress"
 _COUNTS = re.compile(r"^in all: (.*)$", re.MULTILINE)
 _SECONDS = re.compile(r"\| (\d+) s$", re.MULTILINE)
 _SAID = re.compile(r"^E +(.+)$", re.MULTILINE)
@@ -96,6 +98,18 @@ def _when_all_are_made(original):
         return counts.total >= workunit.max_total_results and original(workunit, counts)
 
     return is_out_of_results
+
+
+def _keep_slots(_original):
+    """Return a module `slots` whose `free` does nothing."""
+    return SimpleNamespace(free=lambda _result_ids: None)
+
+
+def _lock_no_slots(_original):
+    """Return a `lock` that locks no slots."""
+    from scheduler.dispatch.queue_claims import QueueClaims
+
+    return lambda _searches: QueueClaims()
 
 
 BUGS = (
@@ -181,6 +195,38 @@ BUGS = (
         "missing lock: two changes of dependencies at once close a cycle",
         Code("scheduler.work.dependencies:lock_graph", lambda _owner: None),
         (GRAPHS,),
+    ),
+    Switch(
+        "lost slot: a result that times out does not free its slot",
+        Code("daemons.timeout_checker:slots", made=_keep_slots),
+        (WALKS,),
+    ),
+    Switch(
+        "lost list: a list is not closed when all members are over",
+        Sql(
+            "work/settle_bundles",
+            "AND b.state <> {{BundleState.CLOSED}}",
+            "AND settled.state <> {{BundleState.CLOSED}}",
+        ),
+        (WALKS,),
+    ),
+    Switch(
+        "broken limit: a claim takes no slots",
+        Code("scheduler.dispatch.queue_claims:lock", made=_lock_no_slots),
+        (WALKS,),
+    ),
+    Switch(
+        "broken limit: a claim takes free slots while slots above a lowered limit are in use",
+        Both(
+            Sql("queues/read_free_slots", _ABOVE, f"{_ABOVE} AND FALSE"),
+            Sql("queues/lock_slots", _ABOVE, f"{_ABOVE} AND FALSE"),
+        ),
+        (INTERLEAVINGS,),
+    ),
+    Switch(
+        "broken limit: a claim ignores a change of the queue after its judgement",
+        Sql("dispatch/claim_results", "AND q.xmin::text::bigint = chosen.queue_version"),
+        (INTERLEAVINGS,),
     ),
     Switch(
         "wrong lock order: a report locks its results before their workunits",

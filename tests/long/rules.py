@@ -9,10 +9,13 @@ from __future__ import annotations
 from datetime import timedelta
 
 from daemons import registry
-from scheduler.models import Batch, Dependency
+from scheduler.lifecycle import ServerState, Target
+from scheduler.models import Batch, Dependency, Result, Workunit
+from scheduler.work.submission.facts import NewBatch
 from tests.long import checks, counted
 from tests.long.computers import ENDS
 from tests.long.ground import APPS
+from tests.long.ground import QUEUES as NAMED_QUEUES
 
 #: Name of a rule -> (weight, function).
 RULES = {}
@@ -120,6 +123,47 @@ def change_dependencies(world, chance):
         world.link(parent, [child])
 
 
+@rule(8)
+def submit_to_a_queue(world, chance):
+    world.submit(
+        chance.choice(("plain", "patient", "classes")),
+        chance.randint(1, 4),
+        queue=chance.choice(list(NAMED_QUEUES)),
+        min_quorum=chance.choice((1, 1, 2)),
+        delay_bound=timedelta(hours=chance.choice((1, 24))),
+        max_timeouts=chance.choice((None, None, 1)),
+    )
+
+
+@rule(5)
+def submit_a_list(world, chance):
+    try:
+        world.submit(
+            "lists",
+            chance.randint(2, 4),
+            batch=True,
+            bundle="list",
+            expected_duration=timedelta(hours=chance.choice((1, 3))),
+            max_error_results=chance.choice((3, 0)),
+            max_timeouts=chance.choice((None, None, 0, 1)),
+            held=chance.random() < 0.2,
+        )
+    except ValueError:
+        """The batch accepts no workunits any more."""
+
+
+@rule(3)
+def submit_for_the_bundler(world, chance):
+    """Submit to a batch whose workunits the server groups into task lists."""
+    size = chance.choice((1, 2, 3))
+    try:
+        world.submit(
+            "lists", chance.randint(1, 4), batch=NewBatch(name=f"by {size}", bundle_size=size)
+        )
+    except ValueError:
+        """The batch accepts no workunits any more."""
+
+
 # Volunteers
 
 
@@ -216,6 +260,84 @@ def change_a_batch(world, chance):
         wishes = ("accelerate", "slow down", "complete", "complete", "abort", "retire", "finish")
         wish = chance.choice(wishes)
         world.change_batch(wish, chance.choice(found))
+
+
+# Queues, task lists and the pool
+
+
+@rule(4)
+def change_a_limit(world, chance):
+    """Set a limit; None is no limit, and 0 stops the queue."""
+    world.change_queue(
+        chance.choice(list(NAMED_QUEUES)), max_in_progress=chance.choice((None, 0, 1, 2, 2, 3))
+    )
+
+
+@rule(2)
+def disable_or_enable_a_queue(world, chance):
+    hours = chance.choice((None, None, 2, 48))
+    until = None if hours is None else world.now + timedelta(hours=hours)
+    world.change_queue(chance.choice(list(NAMED_QUEUES)), disabled_until=until)
+
+
+def _known(world, chance):
+    """Return the index of a random computer that has contacted the server, or None."""
+    known = [index for index, computer in enumerate(world.computers) if computer.host_id]
+    return chance.choice(known) if known else None
+
+
+@rule(5)
+def acquire_from_the_pool(world, chance):
+    if (index := _known(world, chance)) is not None:
+        world.acquire(index, chance.randint(1, 3))
+
+
+@rule(4)
+def claim_by_id(world, chance):
+    """Claim a result of a queue: an unsent one, or (seldom) one that another host has."""
+    states = [ServerState.UNSENT] if chance.random() < 0.8 else list(ServerState)
+    found = Result.objects.filter(target_kind=Target.QUEUE, server_state__in=states)
+    ids, index = list(found.order_by("pk").values_list("pk", flat=True)), _known(world, chance)
+    if ids and index is not None:
+        world.claim(index, chance.choice(ids))
+
+
+def _holder(world, chance):
+    """Return a random (computer, result) of a task list or a queue, or None."""
+    found = world.holders(chance.choice((Target.QUEUE, Target.BUNDLE, Target.BUNDLE)))
+    return chance.choice(found) if found else None
+
+
+@rule(6)
+def report_one_of_a_list_or_queue(world, chance):
+    """Report one member of a list early, or free one slot."""
+    if held := _holder(world, chance):
+        computer, result = held
+        end = chance.choice(("right", "right", "right", *ENDS))
+        wants = chance.choice((0.0, 3000.0))
+        if result.name in computer.held:
+            world.meet(computer, reports=[(result.name, end)], wants=wants)
+
+
+@rule(4)
+def time_out_one_of_a_list_or_queue(world, chance):
+    """Wait for the deadline of a result, and time out one of those that are late."""
+    if held := _holder(world, chance):
+        world.now = max(world.now, held[1].report_deadline + timedelta(hours=2))
+        world.run("timeout_checker", limit=1)
+
+
+@rule(2)
+def cancel_one_of_a_list(world, chance):
+    members = Workunit.objects.filter(bundle_id__gt=0, assimilate_state=0).order_by("pk")
+    if names := list(members.values_list("name", flat=True)):
+        world.staff("cancel", chance.choice(names))
+
+
+@rule(2)
+def detach_a_holder(world, chance):
+    if held := _holder(world, chance):
+        world.meet(held[0], forgets=True, wants=chance.choice((0.0, 3000.0)))
 
 
 # Daemons and time

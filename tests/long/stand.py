@@ -285,6 +285,40 @@ submit(app={app!r}, workunits=new, now=timezone.now())
         self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
         return levels * width
 
+    def submit_lists(self, app, number, *, limit=2, size=3):
+        """Submit `number` task lists, and as many workunits to a queue of a limit.
+
+        Returns the number of workunits.  All have quorum 1, and no list times out.
+        """
+        program = f"""
+from datetime import timedelta
+from django.utils import timezone
+from scheduler.models import Account
+from scheduler.people.accounts import create_account
+from scheduler.queues import named_queues
+from scheduler.work.submission.facts import NewBatch
+from scheduler.work.submission.submit import NewOutput, NewWorkunit, submit
+now = timezone.now()
+create_account(email="lists@example.org", passwd_hash="0" * 32, name="lists", now=now)
+named_queues.create(name="capped", max_in_progress={limit}, now=now)
+rules = {{"outputs": (NewOutput(open_name="out"),), "rsc_fpops_est": 1e10}}
+members = [
+    NewWorkunit(
+        name=f"list{{one}}_{{n}}", bundle=f"list{{one}}", expected_duration=timedelta(days=10), **rules
+    )
+    for one in range({number}) for n in range({size})
+]
+submit(
+    app={app!r}, workunits=members, batch=NewBatch(name="lists"),
+    submitter=Account.objects.get(name="lists"), now=now,
+)
+queued = [NewWorkunit(name=f"queued_{{n}}", queue="capped", **rules) for n in range({number})]
+submit(app={app!r}, workunits=queued, now=now)
+"""
+        self.manage("shell", "--no-imports", "-c", program)
+        self.names = [row["name"] for row in self.sql("SELECT name FROM workunit ORDER BY id")]
+        return number * (size + 1)
+
     def unfinished(self):
         """Return the number of workunits that are not assimilated or still have files."""
         return self.count(UNFINISHED)

@@ -20,6 +20,14 @@ from tests.long.world import World
 pytestmark = pytest.mark.django_db(transaction=True)
 
 VACUUM_EVERY = 200
+#: The number of interleavings after which queues and task lists must have had rows of all kinds.
+ENOUGH_INTERLEAVINGS = 100
+ROWS = (
+    "checked slots in use",
+    "checked members of running lists",
+    "checked members of open lists",
+    "claimed from the pool",
+)
 #: Every 16th seed of a scenario runs until its rows are purged; the others until nothing is due.
 TO_THE_END_EVERY = 16
 
@@ -49,15 +57,16 @@ def meet(ground, workers, seed, tried):
     tried[name] += 1
     order, world = "", None
     try:
-        world = World(ground, Counter())
+        world = World(ground, tried)
         acts = SCENARIOS[name](world, chance)
-        busy = workers[: len(acts)]
+        busy, numbers = workers[: len(acts)], checks.queue_numbers()
         for worker, (what, words) in zip(busy, acts, strict=True):
             worker.begin(settings.VAR_DIR, world, what, words)
         order = interleave(busy, chance)
         checks.hold([worker.answer.error for worker in busy if worker.answer.error])
         for worker, (what, words) in zip(busy, acts, strict=True):
             world.learn_from(worker.answer.value, what, words[0])
+        world.check_queues(numbers)
         world.quiet()
         world.change_batches("complete", "finish", "settle")
         checks.hold(world.faults() + checks.stranded())
@@ -80,6 +89,8 @@ def make_interleavings(ground, workers, proof, number, part=0):
             if (seed - first) % VACUUM_EVERY == 0:
                 ground.vacuum()
             meet(ground, workers, seed, tried)
+        if number >= ENOUGH_INTERLEAVINGS:
+            assert [name for name in ROWS if not tried[name]] == []
     finally:
         done = tried.pop("interleavings", 0)
         proof.count(interleavings=done)

@@ -72,7 +72,8 @@ def test_sixty_process_kills_lose_no_work_with_celery(tmp_path, proof):
 def storm(folder, proof, *, kills, rate, workunits, levels, chances=CHANCES):
     """Kill `kills` processes while volunteers compute all submitted workunits.
 
-    A graph of `levels` is submitted, too; it is computed level by level.
+    A graph of `levels` is submitted, too, which is computed level by level, and as many task lists
+    and workunits of a queue with a limit.
     """
     seed = proof.seed()
     stand = Stand(folder / "project", rate=rate)
@@ -80,6 +81,7 @@ def storm(folder, proof, *, kills, rate, workunits, levels, chances=CHANCES):
         stand.set_up()
         stand.submit_all(workunits)
         results = 2 * sum(workunits.values()) + stand.submit_graph("counted", levels)
+        results += stand.submit_lists("counted", levels)
         stand.run(by_celery=chances is CELERY_CHANCES)
         reaper = Reaper(stand, random.Random(seed), chances)
         with stand.watch_memory() as memory, Swarm(stand.port, size=6, seed=seed) as swarm:

@@ -16,6 +16,17 @@ from tests.long.world import World
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+#: The number of walks that must examine rows of all kinds, and act on them in these ways.
+ENOUGH_WALKS = 30
+ROWS = (
+    "checked slots in use",
+    "checked members of running lists",
+    "checked members of open lists",
+    "claimed from the pool",
+    ": report_one_of_a_list_or_queue",
+    ": time_out_one_of_a_list_or_queue",
+)
+
 
 def make_walks(ground, proof, number, part=0):
     """Run `number` walks with different seeds; record counts for the summary."""
@@ -24,6 +35,9 @@ def make_walks(ground, proof, number, part=0):
     try:
         for seed in range(first, first + number):
             walk(ground, seed, tried)
+        # Else the invariants of slots and task lists would have examined empty tables.
+        if number >= ENOUGH_WALKS:
+            assert [name for name in ROWS if not tried[name]] == []
     finally:
         proof.count(walks=tried["walks"], steps=tried["steps"])
         told = sorted((name.removeprefix(": "), n) for name, n in tried.items())

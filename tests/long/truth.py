@@ -33,6 +33,7 @@ def check_the_end(stand):
     # Groups have answers, but are not assimilated.
     repeats = _check_sinks(stand, [row for row in rows if row["canonical_result_id"]])
     assert stand.sql(SENT_EARLY) == [], "results were sent before the answers of parents"
+    _check_lists(stand)
     _check_files(stand, rows)
     _check_credit(stand)
     stand.fsck()  # fails if an invariant is violated
@@ -56,6 +57,16 @@ def _check_sinks(stand, rows):
     appended = Counter(sink.read_text().split("\n")[:-1] if sink.exists() else [])
     assert set(appended) == keys["appended"], "the file misses some, or has others"
     return sum(times - 1 for times in appended.values())
+
+
+def _check_lists(stand):
+    """Check that all task lists were claimed and closed, and that all slots are free."""
+    lists = stand.sql("SELECT id, state, claims FROM bundle WHERE state <> 3 OR claims = 0")
+    assert lists == [], "task lists are not closed"
+    in_use = stand.sql("SELECT number, result_id FROM queue_slot WHERE result_id IS NOT NULL")
+    assert in_use == [], "slots are in use without results in progress"
+    if stand.count("SELECT count(*) FROM bundle"):
+        assert stand.count("SELECT count(*) FROM queue_slot"), "the queue has lost its slots"
 
 
 def _check_files(stand, rows):

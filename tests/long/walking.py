@@ -55,11 +55,13 @@ def play(ground, steps, tried):
 def _play(world, steps, tried):
     tried["walks"] += 1
     try:
+        numbers = checks.queue_numbers()
         for step in steps:
             tried["steps"] += 1
             tried[f": {step.rule}"] += 1
             world.note(f"-- {step.rule} {step.seed}")
             RULES[step.rule][1](world, Random(step.seed))
+            numbers = world.check_queues(numbers)
         end(world)
     except Exception as error:
         raise Broken(tell(error, world.story)) from error

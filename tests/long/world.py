@@ -13,7 +13,11 @@ from daemons.tally import Shard, Tally
 from scheduler.boinc import conversation
 from scheduler.health import parked
 from scheduler.hosts import merge_hosts
-from scheduler.models import Account, Result, Workunit
+from scheduler.lifecycle import ServerState
+from scheduler.models import Account, Host, Queue, Result, Workunit
+from scheduler.pool import claims
+from scheduler.pool.facts import Filter, PoolHost
+from scheduler.queues import named_queues
 from scheduler.results import revalidate
 from scheduler.work import batches, control, dependencies, followers, retry
 from scheduler.work.dependencies import DependencyRefused
@@ -125,7 +129,10 @@ class World:
         self.story.append(f"{self.now:%d. %H:%M:%S} {line}")
 
     def submit(self, app, number, *, batch=False, **rules):
-        """Submit workunits, which share three input files; return their names."""
+        """Submit workunits, which share three input files; return their names.
+
+        `batch` is a `NewBatch`, or True for a batch of the app.
+        """
         first = len(self.submitted)
         names = [f"{app}_{first + index}" for index in range(number)]
         rules = {"delay_bound": timedelta(days=1), "rsc_fpops_est": 1e12} | rules
@@ -144,7 +151,7 @@ class World:
             lambda: submit(
                 app=app,
                 workunits=new,
-                batch=f"{BATCH} {app}" if batch else None,
+                batch=f"{BATCH} {app}" if batch is True else batch or None,
                 submitter=who,
                 now=self.now,
             ),
@@ -213,6 +220,7 @@ class World:
         for index in changed:
             self.computers[index] = other.computers[index]
         self.given |= other.given
+        self.tried.update(other.tried)
         counted.learn(other.answers)
         self.strays |= other.strays
         self.submitted |= other.submitted
@@ -334,6 +342,71 @@ class World:
         for wish in wishes:
             self.change_batch(wish, batch)
 
+    # Queues, task lists and the pool
+
+    def change_queue(self, name, **facts):
+        """Change the limit of a queue, or the time until which it is disabled."""
+        queue = Queue.objects.get(name=name)
+        self.note(f"queue {name}: {facts}")
+        return self.happen(
+            "change of a queue", lambda: named_queues.change(queue, now=self.now, **facts)
+        )
+
+    def acquire(self, index, count):
+        """Claim up to `count` results for a host of the pool; the server chooses them.
+
+        The client does not have the results; the next RPC sends them.
+        """
+        act = claims.acquire
+        return self._claim(index, "acquire", act, Filter(), count=count)
+
+    def claim(self, index, result_id):
+        """Claim a result for a host of the pool by its id; a refusal is ignored."""
+        return self._claim(index, "claim", claims.claim_one, result_id)
+
+    def _claim(self, index, what, act, *args, **options):
+        host = Host.objects.filter(pk=self.computers[index].host_id, merged_into=None).first()
+        if host is None:
+            return []
+        pool_host = PoolHost(0, host.pk, host.account_id)
+        options |= {"config": settings.PROJECT, "now": self.now}
+        try:
+            claimed = self.happen(what, lambda: act(pool_host, *args, **options)) or []
+        except (claims.ClaimRefused, claims.ResultUnknown) as refusal:
+            self.tried["refused a claim"] += 1
+            self.note(f"{what} is refused: {refusal}")
+            return []
+        found = claimed if isinstance(claimed, list) else [claimed]
+        self.tried["claimed from the pool"] += len(found)
+        self.note(f"{self.computers[index].name} claims {[one.name for one in found]}")
+        return found
+
+    def holders(self, kind):
+        """Return (computer, result) of all results in progress of queues or of task lists."""
+        running = Result.objects.filter(
+            server_state=ServerState.IN_PROGRESS, target_kind=kind
+        ).order_by("pk")
+        by_host = {computer.host_id: computer for computer in self.computers}
+        return [
+            (by_host[result.host_id], result) for result in running if result.host_id in by_host
+        ]
+
+    def check_queues(self, before):
+        """Check queues and task lists, and count the rows; return the numbers for the next call."""
+        rows, after = checks.queue_rows(), checks.queue_numbers()
+        self.tried.update(rows)
+        found = checks.over_limit(before, after)
+        checks.hold(found + (checks.broken_queues(self.now) if rows.total() else []))
+        return after
+
+    def open_queues(self):
+        """Enable all queues, and replace limits of 0."""
+        for queue in Queue.objects.order_by("pk"):
+            facts = {"disabled_until": None}
+            if queue.max_in_progress == 0:
+                facts["max_in_progress"] = 2
+            self.change_queue(queue.name, **facts)
+
     def merge(self, kept, merged):
         try:
             return self.happen(
@@ -363,6 +436,7 @@ class World:
         """Finish all open work with correct answers, without faults."""
         self.fault = None
         counted.refusals.clear()
+        self.open_queues()
         cancel_helpless(self)
         self.quiet()
         for turn in range(60):
