@@ -119,6 +119,21 @@ def test_invalid_fraction_done_from_a_program_is_ignored(tmp_path):
     link.close()
 
 
+def test_invalid_gpu_usage_from_a_program_is_ignored(tmp_path):
+    link = Link(tmp_path)
+
+    def reported(text: str) -> float | None:
+        with (tmp_path / FILE_NAME).open("r+b") as file:
+            file.seek(5 * 1024)
+            file.write(f"\1<gpu_usage>{text}</gpu_usage>\0".encode())
+        return link.exchange(0.0).gpu_usage
+
+    for text in ("1e999", "-1", "nan", "1.2.3", "", "1.5", "50"):
+        assert reported(text) is None, text
+    assert [reported(text) for text in ("0", "0.5", "1")] == [0.0, 0.5, 1.0]
+    link.close()
+
+
 def test_upload_status_is_not_written_through_a_link(tmp_path, private):
     (tmp_path / "boinc_ufs_out").symlink_to(private)
     slot.write_upload_status(tmp_path, "out", 0)
