@@ -1,4 +1,4 @@
-"""Path converters for the API's URLs: ids, names, digests, and references to rows."""
+"""Path converters for the API's URLs: ids, names, digests and references."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from scheduler.api.http.body import INT8
 from scheduler.api.http.references import Reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rest_framework.request import Request
 
 
@@ -42,7 +40,7 @@ class IdOrNameConverter(NameConverter):
     this id as its name.
     """
 
-    find: ClassVar[Callable[[Request, str], int]]
+    find: ClassVar[staticmethod[[Request, str], int]]
 
     def to_python(self, value: str) -> int | Reference:  # type: ignore[override]  # not a string
         if references.is_id(value):
@@ -56,7 +54,7 @@ class NameOrIdConverter(NameConverter):
     A name of digits comes before an id, because the address of the row contains its name.
     """
 
-    find: ClassVar[Callable[[Request, str], str]]
+    find: ClassVar[staticmethod[[Request, str], str]]
 
     def to_python(self, value: str) -> str | Reference:  # type: ignore[override]  # not a string
         return Reference(value, type(self).find) if references.is_id(value) else value

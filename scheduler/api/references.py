@@ -1,4 +1,4 @@
-"""Finds the rows that URLs name by a name instead of the id, or by an id instead of the name.
+"""Finds ids of rows by names in URLs, and names of rows by ids in URLs.
 
 A handler gets the id of a workunit, batch or host, and the name of an app or queue, and checks the
 caller's rights for it.  A name without a row gives `NO_ROW`, so that each operation answers it as

@@ -123,7 +123,7 @@ def test_times_and_memory_of_an_app_and_of_the_project_are_those_of_its_batches(
         "max_elapsed_seconds": 60.0,
         "peak_memory_bytes": 9e6,
     }
-    other = a_batch(submitter=eve.account)
+    other = a_batch(submitter=eve.account, name="other")
     a_result(in_batch(other), "success", **failed)
     in_batch(other)
     of_batch = eve.get(f"batches/{batch.pk}/statistics").json()
