@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ __all__ = ["folder", "private", "project"]
 TELL = (
     r"printf '\001<have_new_trickle_up/>\n<have_new_upload_file/>\n\000' | "
     f"dd of={FILE_NAME} bs=1 seek={Channel.TRICKLE_UP * CHANNEL_BYTES} conv=notrunc 2>/dev/null"
+)
+#: The same for the status channel.
+REPORT = (
+    r"printf '\001%s\000' '{}' | "
+    f"dd of={FILE_NAME} bs=1 seek={Channel.STATUS * CHANNEL_BYTES} conv=notrunc 2>/dev/null"
 )
 
 
@@ -67,6 +73,17 @@ def test_long_trickle_is_dropped(project, folder):
     report = run_program(project, folder, script, copy=True)
     assert trickles(project) == ""
     assert "<exit_status>0</exit_status>" in report
+
+
+@pytest.mark.parametrize(("reported", "sent"), [("0.25", ["0.250000"]), ("50", [])])
+def test_gpu_usage_that_a_program_reports_is_sent_to_the_project(project, folder, reported, sent):
+    status = f"<fraction_done>0.5</fraction_done><gpu_usage>{reported}</gpu_usage>"
+    script = f"{REPORT.format(status)}; sleep 5; echo x > out"
+    options = ("--usage-interval", "1")
+    run_program(project, folder, script, copy=True, options=options, extra="<message_ack/>")
+    text = trickles(project)
+    assert "<fraction_done>0.500000</fraction_done>" in text
+    assert sorted(set(re.findall("<gpu_usage>(.*?)</gpu_usage>", text))) == sent
 
 
 @pytest.mark.parametrize(
