@@ -325,6 +325,13 @@ REST_FRAMEWORK: dict[str, Any] = {
     "URL_FORMAT_OVERRIDE": None,  # `format` is a parameter of this API
     "COERCE_DECIMAL_TO_STRING": False,
 }
+_ID = {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 254}
+_ID_OR_NAME = {
+    "anyOf": [_ID, _NAME],
+    "description": "The id or the name; digits are always an id.",
+}
+_NAME_OR_ID = {**_NAME, "description": "The name, or the id if no name equals it."}
 SPECTACULAR_SETTINGS: dict[str, Any] = {
     "TITLE": "Manyhands",
     "DESCRIPTION": (
@@ -334,9 +341,11 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     ),
     "POSTPROCESSING_HOOKS": [],  # enums are inlined
     "PATH_CONVERTER_OVERRIDES": {  # scheduler/api/converters.py
-        "id": {"type": "integer", "format": "int64", "minimum": 0, "maximum": 2**63 - 1},
-        "name": {"type": "string", "minLength": 1, "maxLength": 254},
+        "id": _ID,
+        "name": _NAME,
         "sha256": {"type": "string", "pattern": "^[0-9a-f]{64}$"},
+        **dict.fromkeys(("workunit", "batch", "host"), _ID_OR_NAME),
+        **dict.fromkeys(("app", "queue"), _NAME_OR_ID),
     },
     "VERSION": "1",
     "TAGS": [

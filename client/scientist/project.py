@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 from scientist import models, publishing, store
 from scientist.batches import Batch
@@ -145,17 +146,21 @@ class Project:
         rows = self.transport.pages("hosts", {"name": name})
         return (models.read(models.HostInfo, row) for row in rows)
 
-    def host(self, host_id: int) -> models.HostInfo:
-        """Return a host.  Raises NotFoundError."""
-        return models.read(models.HostInfo, self.transport.get(f"hosts/{host_id}"))
+    def host(self, host: int | str) -> models.HostInfo:
+        """Return a host by its id or name; digits are an id.
 
-    def limit_host(self, host_id: int, max_in_progress: int | None) -> models.HostInfo:
+        Raises NotFoundError, or Conflict if several hosts have the name.
+        """
+        return models.read(models.HostInfo, self.transport.get(f"hosts/{_host_segment(host)}"))
+
+    def limit_host(self, host: int | str, max_in_progress: int | None) -> models.HostInfo:
         """Set the maximum number of results in progress of a host; None removes it.
 
-        With 0, the host gets no new results.  Raises NotFoundError.
+        `host` is an id or a name, as for `host`.  With 0, the host gets no new results.
         """
         fields = {"max_in_progress": max_in_progress}
-        return models.read(models.HostInfo, self.transport.patch(f"hosts/{host_id}", fields))
+        path = f"hosts/{_host_segment(host)}"
+        return models.read(models.HostInfo, self.transport.patch(path, fields))
 
     def queues(self, *, app: str | None = None) -> Iterator[models.QueueInfo]:
         """Yield the queues with the numbers of their results, the newest first."""
@@ -439,6 +444,15 @@ def _queue_segment(name: str) -> str:
         hint = "scientist queue list shows the names."
         raise UsageError(f"{name!r} is not a queue's name.", hint)
     return name
+
+
+def _host_segment(host: int | str) -> str:
+    text = str(host)
+    if not text or "/" in text or text in {".", ".."}:
+        hint = "scientist host list shows the ids and names."
+        raise UsageError(f"{text!r} is not a host's id or name.", hint)
+    # Clients choose the names of their hosts, so any character can occur.
+    return quote(text, safe="")
 
 
 def _no_app(error: NotFoundError, name: str) -> NotFoundError:

@@ -225,13 +225,14 @@ class Agent:
         held_result = project.results.get(name) if project else None
         if project is None or held_result is None:
             return
-        if report.fraction_done is not None or report.cpu_time is not None:
+        if {report.fraction_done, report.cpu_time, report.gpu_usage} != {None}:
             yield events.ProgressReported(
                 self.now(),
                 project=url,
                 result=name,
                 fraction_done=report.fraction_done,
                 cpu_time=report.cpu_time,
+                gpu_usage=report.gpu_usage,
             )
         if report.has_trickle and (trickle := self._trickle(url, name)):
             yield trickle

@@ -31,6 +31,8 @@ HEARTBEAT_SECONDS = 1.0
 _HEARTBEAT = "<heartbeat/>"
 _NUMBER = r"\s*([-+]?[\d.]+(?:[eE][-+]?\d+)?)"
 _FRACTION = re.compile(r"<fraction_done>" + _NUMBER)
+# BOINC's library does not send it; a program that writes its own messages can.
+_GPU_USAGE = re.compile(r"<gpu_usage>" + _NUMBER)
 _CPU_TIME = re.compile(r"<current_cpu_time>" + _NUMBER)
 
 
@@ -103,6 +105,7 @@ class ProgramReport:
 
     fraction_done: float | None = None
     cpu_time: float | None = None
+    gpu_usage: float | None = None
     has_trickle: bool = False
     has_upload: bool = False
 
@@ -149,9 +152,12 @@ class Link:
         if status or trickles:
             self.uses_library = True
         fraction = _number_in(_FRACTION, status)
+        gpu_usage = _number_in(_GPU_USAGE, status)
         return ProgramReport(
             fraction_done=None if fraction is None else min(fraction, 1.0),
             cpu_time=_number_in(_CPU_TIME, status),
+            # A fraction above 1 may be a percentage, so it is ignored.
+            gpu_usage=gpu_usage if gpu_usage is not None and gpu_usage <= 1 else None,
             has_trickle="<have_new_trickle_up/>" in trickles,
             has_upload="<have_new_upload_file/>" in trickles,
         )

@@ -230,6 +230,7 @@ class ProgressReported(ResultEvent):
 
     fraction_done: float | None = None
     cpu_time: float | None = None
+    gpu_usage: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

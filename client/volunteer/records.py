@@ -124,6 +124,7 @@ class Progress:
 
     fraction_done: float | None = None
     cpu_time: float | None = None
+    gpu_usage: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

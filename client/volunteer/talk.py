@@ -55,7 +55,9 @@ def _(event: events.ProgressReported, state: State, _rules: Rules) -> Step:
     # Programs report zero until they have set a fraction.
     fraction = event.fraction_done or former.fraction_done
     cpu_time = former.cpu_time if event.cpu_time is None else event.cpu_time
-    return replace(state, progress={**state.progress, key: Progress(fraction, cpu_time)}), []
+    gpu_usage = former.gpu_usage if event.gpu_usage is None else event.gpu_usage
+    progress = Progress(fraction, cpu_time, gpu_usage)
+    return replace(state, progress={**state.progress, key: progress}), []
 
 
 def usage_values(
@@ -63,8 +65,8 @@ def usage_values(
 ) -> dict[str, float]:
     """Return the progress and usage of a running program, by the names that projects use.
 
-    `fraction_done` is missing if the program did not report it. `cpu_time` is the CPU time since
-    the last start of the program, for programs that do not report their own.
+    `fraction_done` and `gpu_usage` are missing if the program did not report them. `cpu_time` is
+    the CPU time since the last start of the program, for programs that do not report their own.
     """
     is_reported = progress.cpu_time is not None
     values = {
@@ -72,6 +74,7 @@ def usage_values(
         "cpu_time": progress.cpu_time if is_reported else held_result.cpu_time + cpu_time,
         "elapsed_time": held_result.elapsed_at(now),
         "memory_bytes": memory_bytes,
+        "gpu_usage": progress.gpu_usage,
     }
     return {name: value for name, value in values.items() if value is not None}
 

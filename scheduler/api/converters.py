@@ -1,11 +1,18 @@
-"""Path converters for the API's URLs: ids, names and digests."""
+"""Path converters for the API's URLs: ids, names, digests and references."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
 
 from django.urls import register_converter
 from django.urls.converters import IntConverter, StringConverter
 
+from scheduler.api import references
 from scheduler.api.http.body import INT8
+from scheduler.api.http.references import Reference
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
 
 
 class IdConverter(IntConverter):
@@ -26,6 +33,53 @@ class NameConverter(StringConverter):
     regex = r"[^/\x00-\x1f\x7f]{1,254}"
 
 
+class IdOrNameConverter(NameConverter):
+    """An id, or the name of a row that `find` returns.
+
+    Digits are always an id: a request with the id of a deleted row must not reach a row that has
+    this id as its name.
+    """
+
+    find: ClassVar[staticmethod[[Request, str], int]]
+
+    def to_python(self, value: str) -> int | Reference:  # type: ignore[override]  # not a string
+        if references.is_id(value):
+            return IdConverter().to_python(value)
+        return Reference(value, type(self).find)
+
+
+class NameOrIdConverter(NameConverter):
+    """A name, or the id of a row whose name `find` returns.
+
+    A name of digits comes before an id, because the address of the row contains its name.
+    """
+
+    find: ClassVar[staticmethod[[Request, str], str]]
+
+    def to_python(self, value: str) -> str | Reference:  # type: ignore[override]  # not a string
+        return Reference(value, type(self).find) if references.is_id(value) else value
+
+
+class WorkunitConverter(IdOrNameConverter):
+    find = staticmethod(references.workunit_id)
+
+
+class BatchConverter(IdOrNameConverter):
+    find = staticmethod(references.batch_id)
+
+
+class HostConverter(IdOrNameConverter):
+    find = staticmethod(references.host_id)
+
+
+class AppConverter(NameOrIdConverter):
+    find = staticmethod(references.app_name)
+
+
+class QueueConverter(NameOrIdConverter):
+    find = staticmethod(references.queue_name)
+
+
 class DigestConverter(StringConverter):
     """A SHA-256 digest in lower-case hex."""
 
@@ -35,3 +89,8 @@ class DigestConverter(StringConverter):
 register_converter(IdConverter, "id")
 register_converter(NameConverter, "name")
 register_converter(DigestConverter, "sha256")
+register_converter(WorkunitConverter, "workunit")
+register_converter(BatchConverter, "batch")
+register_converter(HostConverter, "host")
+register_converter(AppConverter, "app")
+register_converter(QueueConverter, "queue")

@@ -138,6 +138,34 @@ class HistoryShown(Shown):
     history = ExecutionShown(many=True)
 
 
+class ResourcesShown(Shown):
+    """What results used, by the names of `ResultStatisticsShown`."""
+
+    cpu_seconds = serializers.FloatField(
+        source="resources.cpu_seconds",
+        help_text="Processor time of all results that were not purged.",
+    )
+    elapsed_seconds = serializers.FloatField(
+        source="resources.elapsed_seconds",
+        help_text="Run time of all results that were not purged.",
+    )
+    mean_elapsed_seconds = serializers.FloatField(
+        source="resources.mean_elapsed_seconds",
+        allow_null=True,
+        help_text="Mean run time of the successes that were not purged.",
+    )
+    max_elapsed_seconds = serializers.FloatField(
+        source="resources.max_elapsed_seconds",
+        allow_null=True,
+        help_text="Longest run time of a success that was not purged.",
+    )
+    peak_memory_bytes = serializers.FloatField(
+        source="resources.peak_memory_bytes",
+        allow_null=True,
+        help_text="The largest memory that a host reported for a result that was not purged.",
+    )
+
+
 class ResultStatisticsShown(Shown):
     """Figures of results; means and maxima are null if no result has the value."""
 

@@ -49,6 +49,8 @@ _TAGS = {
     "usage": "batches",
     "weak-key": "tokens",
 }
+#: Paths with names that several rows can have.
+_BY_NAMES_OF_SEVERAL = ("/api/v1/batches/{", "/api/v1/hosts/{")
 _LINE = {"type": "string"}
 PROBLEM = {
     "type": "object",
@@ -206,6 +208,7 @@ class Schema(AutoSchema):
             (access not in {Access.PUBLIC, Access.ANY, Access.POOL}, {403}),
             (access is Access.POOL, {404}),
             ("{" in self.path, {404}),
+            (self.path.startswith(_BY_NAMES_OF_SEVERAL), {409}),
             (spec.listed, {422}),
             (spec.body is not None, {413, 415, 422}),
             (spec.idempotent or spec.keyed, {409, 422}),

@@ -9,11 +9,12 @@ from scheduler.api.authentication import has_right, may, missing_scope
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Scope
 from scheduler.api.http.paging import read_page
+from scheduler.models import Host
 from scheduler.people import own_pages
 from scheduler.rights import Right
 
 if TYPE_CHECKING:
-    from django.db.models import Q
+    from django.db.models import Q, QuerySet
     from rest_framework.request import Request
 
     from scheduler.models import Account
@@ -28,6 +29,12 @@ def viewer_of(request: Request) -> Account | None:
     if has_right(request, Right.VIEW_EVERYTHING):
         return None
     return cast("Account", request.user)
+
+
+def seen_hosts(request: Request) -> QuerySet[Host]:
+    """Return the hosts that the caller may see."""
+    viewer = viewer_of(request)
+    return Host.objects.all() if viewer is None else Host.objects.filter(account=viewer)
 
 
 def changer_of(request: Request) -> Account | None:

@@ -1,8 +1,18 @@
--- Counts results by state, and purged results by outcome, with one scan.
+-- Counts results by app and state, and purged results by outcome, with one scan.
+-- The times (in seconds) and the memory (in bytes) are those of results that were not purged.
 SELECT
+    (
+        SELECT app.name
+        FROM app
+        WHERE app.id = result.app_id
+    ) AS app,
     result.server_state,
     result.outcome,
     count(*) AS results,
+    sum(result.cpu_time) AS cpu_seconds,
+    sum(result.elapsed_time) AS elapsed_seconds,
+    max(result.elapsed_time) AS max_elapsed_seconds,
+    max(result.peak_working_set_bytes) AS peak_memory_bytes,
     count(*) FILTER (
         WHERE result.file_delete_state IN ({{FileDeleteState.READY}}, {{FileDeleteState.ERROR}})
     ) AS deletable,
@@ -15,12 +25,17 @@ SELECT
         WHERE result.server_state = {{ServerState.IN_PROGRESS}}
     ) AS overdue_since
 FROM result
-GROUP BY result.server_state, result.outcome
+GROUP BY result.app_id, result.server_state, result.outcome
 UNION ALL
 SELECT
+    NULL AS app,
     {{ServerState.OVER}} AS server_state,
     purged.outcome,
     sum(purged.results)::bigint AS results,
+    NULL AS cpu_seconds,
+    NULL AS elapsed_seconds,
+    NULL AS max_elapsed_seconds,
+    NULL AS peak_memory_bytes,
     0 AS deletable,
     0 AS overdue,
     NULL AS overdue_since

@@ -69,6 +69,41 @@ class AppCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Resources:
+    """What results used, in seconds and bytes, without purged results.
+
+    `success_seconds` is the sum of the run times of the successes, and `max_elapsed_seconds` is
+    their longest.  The maxima are None without results.
+    """
+
+    successes: int = 0
+    success_seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    elapsed_seconds: float = 0.0
+    max_elapsed_seconds: float | None = None
+    peak_memory_bytes: float | None = None
+
+    @property
+    def mean_elapsed_seconds(self) -> float | None:
+        """The mean run time of the successes, or None without successes."""
+        return self.success_seconds / self.successes if self.successes else None
+
+    def __add__(self, other: Resources) -> Resources:
+        return Resources(
+            successes=self.successes + other.successes,
+            success_seconds=self.success_seconds + other.success_seconds,
+            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
+            elapsed_seconds=self.elapsed_seconds + other.elapsed_seconds,
+            max_elapsed_seconds=_larger(self.max_elapsed_seconds, other.max_elapsed_seconds),
+            peak_memory_bytes=_larger(self.peak_memory_bytes, other.peak_memory_bytes),
+        )
+
+
+def _larger(one: float | None, other: float | None) -> float | None:
+    return max((value for value in (one, other) if value is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
 class Counts:
     """The counts of all tables at `read_at`, which are valid for `kept_seconds`.
 
@@ -77,6 +112,7 @@ class Counts:
     `waiting` maps names of daemons to numbers of due rows.  `oldest` maps names of daemons to the
     earliest time at which a row becomes due, which may be in the future, or to None.
     `deletable_outputs` is the number of results whose outputs are marked for deletion.
+    `resources` maps names of apps with results to what the results used.
     """
 
     read_at: datetime
@@ -88,6 +124,7 @@ class Counts:
     waiting: Mapping[str, int]
     deletable_outputs: int
     oldest: Mapping[str, datetime | None]
+    resources: Mapping[str, Resources]
 
     @property
     def workunits(self) -> dict[str, int]:
@@ -200,7 +237,27 @@ def count(*, now: datetime, nbytes: int) -> Counts:
                 ]
             ),
         },
+        resources=_resources(results),
     )
+
+
+def _resources(rows: list[dict[str, Any]]) -> dict[str, Resources]:
+    """Return the resources by app from rows of `count_results`."""
+    resources: dict[str, Resources] = {}
+    for row in rows:
+        if row["app"] is None:  # purged results
+            continue
+        is_success = row["outcome"] == Outcome.SUCCESS
+        used = Resources(
+            successes=row["results"] if is_success else 0,
+            success_seconds=row["elapsed_seconds"] if is_success else 0.0,
+            cpu_seconds=row["cpu_seconds"],
+            elapsed_seconds=row["elapsed_seconds"],
+            max_elapsed_seconds=row["max_elapsed_seconds"] if is_success else None,
+            peak_memory_bytes=row["peak_memory_bytes"],
+        )
+        resources[row["app"]] = resources.get(row["app"], Resources()) + used
+    return resources
 
 
 def _app(row: Mapping[str, Any]) -> AppCounts:
@@ -250,6 +307,7 @@ def _stored() -> Counts | None:
             | {
                 "read_at": datetime.fromisoformat(kept["read_at"]),
                 "apps": {name: AppCounts(**app) for name, app in kept["apps"].items()},
+                "resources": {name: Resources(**app) for name, app in kept["resources"].items()},
                 "oldest": {
                     name: moment and datetime.fromisoformat(moment)
                     for name, moment in kept["oldest"].items()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,11 @@ __all__ = ["folder", "private", "project"]
 TELL = (
     r"printf '\001<have_new_trickle_up/>\n<have_new_upload_file/>\n\000' | "
     f"dd of={FILE_NAME} bs=1 seek={Channel.TRICKLE_UP * CHANNEL_BYTES} conv=notrunc 2>/dev/null"
+)
+#: The same for the status channel.
+REPORT = (
+    r"printf '\001%s\000' '{}' | "
+    f"dd of={FILE_NAME} bs=1 seek={Channel.STATUS * CHANNEL_BYTES} conv=notrunc 2>/dev/null"
 )
 
 
@@ -69,6 +75,17 @@ def test_long_trickle_is_dropped(project, folder):
     assert "<exit_status>0</exit_status>" in report
 
 
+@pytest.mark.parametrize(("reported", "sent"), [("0.25", ["0.250000"]), ("50", [])])
+def test_gpu_usage_that_a_program_reports_is_sent_to_the_project(project, folder, reported, sent):
+    status = f"<fraction_done>0.5</fraction_done><gpu_usage>{reported}</gpu_usage>"
+    script = f"{REPORT.format(status)}; sleep 5; echo x > out"
+    options = ("--usage-interval", "1")
+    run_program(project, folder, script, copy=True, options=options, extra="<message_ack/>")
+    text = trickles(project)
+    assert "<fraction_done>0.500000</fraction_done>" in text
+    assert sorted(set(re.findall("<gpu_usage>(.*?)</gpu_usage>", text))) == sent
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -116,6 +133,21 @@ def test_invalid_fraction_done_from_a_program_is_ignored(tmp_path):
             file.seek(5 * 1024)
             file.write(f"\1<fraction_done>{text}</fraction_done>\0".encode())
         assert link.exchange(0.0).fraction_done is None
+    link.close()
+
+
+def test_invalid_gpu_usage_from_a_program_is_ignored(tmp_path):
+    link = Link(tmp_path)
+
+    def reported(text: str) -> float | None:
+        with (tmp_path / FILE_NAME).open("r+b") as file:
+            file.seek(5 * 1024)
+            file.write(f"\1<gpu_usage>{text}</gpu_usage>\0".encode())
+        return link.exchange(0.0).gpu_usage
+
+    for text in ("1e999", "-1", "nan", "1.2.3", "", "1.5", "50"):
+        assert reported(text) is None, text
+    assert [reported(text) for text in ("0", "0.5", "1")] == [0.0, 0.5, 1.0]
     link.close()
 
 

@@ -32,18 +32,24 @@ def private(tmp_path: Path) -> Path:
     return path
 
 
-def run_program(project, folder, script: str, *, copy: bool) -> str:
-    """Run a signed program that executes the script; return its report."""
+def run_program(
+    project, folder, script: str, *, copy: bool, options: tuple[str, ...] = (), extra: str = ""
+) -> str:
+    """Run a signed program that executes the script; return its report.
+
+    `extra` is added to the replies of the scheduler until the report.
+    """
     program = f"#!/bin/sh\n{script}\n[ -e later ] || echo 0 > boinc_finish_called\n".encode()
     words = (f"<executable/><file_signature>\n{sign(program)}\n</file_signature>",)
     project.extra = file_info(project, "late_1", program, *words) + app("late_1", url=project.url)
+    project.extra += extra
     if copy:
         project.extra = project.extra.replace(
             "<open_name>out</open_name>", "<open_name>out</open_name><copy_file/>"
         )
     project.fail = lambda *_: setattr(project, "extra", "") if project.reported else None
     began = time.monotonic()
-    volunteer(folder, "run", "--until-idle", *FAST)
+    volunteer(folder, "run", "--until-idle", *FAST, *options)
     assert time.monotonic() - began < 50
     return project.reported["late_0"]
 

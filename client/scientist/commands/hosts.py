@@ -21,9 +21,9 @@ def describe(commands: Commands) -> None:
     listing = host.add("list", list_hosts, help="list hosts, the newest first")
     listing.add_argument("--name", metavar="NAME", help="only hosts with this name")
     show = host.add("show", show_host, help="show a host")
-    show.add_argument("host", metavar="ID", type=non_negative)
+    show.add_argument("host", metavar="HOST", help="the id or name of a host")
     limit = host.add("limit", limit_host, help="limit a host; needs the scope administer")
-    limit.add_argument("host", metavar="ID", type=non_negative)
+    limit.add_argument("host", metavar="HOST", help="the id or name of a host")
     text = "maximum number of results in progress, 0 for no new work, or none"
     limit.add_argument("limit", metavar="N", type=_limit, help=text)
 

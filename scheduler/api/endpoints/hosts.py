@@ -15,7 +15,7 @@ from scheduler.api.http.filters import Filters, Id, Name, TrueOrFalse
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.search import fields
 from scheduler.api.search.filters import Search
-from scheduler.api.viewer import viewer_of
+from scheduler.api.viewer import seen_hosts
 from scheduler.hosts import denials
 from scheduler.models import Host
 from scheduler.rights import Right
@@ -92,7 +92,7 @@ class Hosts(Endpoint):
 
         These are the account's hosts, or all hosts for callers who may view everything.
         """
-        return self.page(_seen_by(request))
+        return self.page(seen_hosts(request))
 
 
 class OneHost(Endpoint):
@@ -104,7 +104,7 @@ class OneHost(Endpoint):
     @operation("Read a host", name="read_host", answer=HostOut, conditional=True)
     def get(self, request: Request, host_id: int) -> Response:
         """Returns the host, if it belongs to the account or the caller may view everything."""
-        return self.reply(get_object_or_404(_seen_by(request), pk=host_id))
+        return self.reply(get_object_or_404(seen_hosts(request), pk=host_id))
 
     @operation("Limit a host", name="limit_host", answer=HostOut, body=ChangedHost, guarded=True)
     def patch(self, request: Request, host_id: int) -> Response:
@@ -115,7 +115,7 @@ class OneHost(Endpoint):
         if not has_right(request, Right.ADMINISTER_HOSTS):
             raise PermissionDenied(_NOT_ALLOWED)
         limit = self.body()["max_in_progress"]
-        host = get_object_or_404(_seen_by(request), pk=host_id)
+        host = get_object_or_404(seen_hosts(request), pk=host_id)
         denials.limit(host.pk, limit, now=self.now)
         host.refresh_from_db()
         return self.reply(host)
@@ -124,8 +124,3 @@ class OneHost(Endpoint):
 _NOT_ALLOWED = (
     "The account may not limit hosts. Hint: ask the project's staff for the role operator."
 )
-
-
-def _seen_by(request: Request) -> QuerySet[Host]:
-    viewer = viewer_of(request)
-    return Host.objects.all() if viewer is None else Host.objects.filter(account=viewer)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from django.conf import settings
 from rest_framework import serializers
 
+from scheduler.api.history_shown import ResourcesShown
 from scheduler.api.http.body import Duration, Shown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, operation
@@ -91,8 +92,8 @@ class StatusOut(Shown):
         return settings.PROJECT.master_url
 
 
-class AppTotalOut(Shown):
-    """Totals of an app, including purged work."""
+class AppTotalOut(ResourcesShown):
+    """Totals of an app, including purged work except in the times and the memory."""
 
     name = serializers.CharField()
     title = serializers.CharField()
@@ -105,8 +106,8 @@ class AppTotalOut(Shown):
     )
 
 
-class StatisticsOut(Shown):
-    """Totals of the project."""
+class StatisticsOut(ResourcesShown):
+    """Totals of the project, including purged work except in the times and the memory."""
 
     read_at = serializers.DateTimeField()
     total_credit = serializers.FloatField()
@@ -138,5 +139,8 @@ class Statistics(Endpoint):
         access=Access.PUBLIC,
     )
     def get(self, request: Request) -> Response:
-        """Returns the granted credit and the numbers of accounts, hosts, workunits and results."""
+        """Returns the granted credit, counts of rows, and what results used.
+
+        The times and the memory are those of results that were not purged.
+        """
         return self.reply(totals.current(now=self.now))

@@ -9,7 +9,7 @@ from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 
 from scheduler.api.endpoints.batches import find
-from scheduler.api.history_shown import ResultStatisticsShown
+from scheduler.api.history_shown import ResourcesShown, ResultStatisticsShown
 from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import operation
@@ -106,8 +106,11 @@ class BatchStatistics(Endpoint):
         return self.reply(attempt_history.statistics_of(find(request, batch_id).pk, of="batch_id"))
 
 
-class AppStatisticsShown(Shown):
-    """Numbers of an app's workunits by station; done and failed include purged workunits."""
+class AppStatisticsShown(ResourcesShown):
+    """Numbers of an app's workunits by station, and what its results used.
+
+    Done and failed include purged workunits; the times and the memory do not.
+    """
 
     name = serializers.CharField()
     read_at = serializers.DateTimeField(help_text="The time of the count, at most a minute ago.")
@@ -125,7 +128,10 @@ class AppStatistics(Endpoint):
         "Read the statistics of an app", name="read_app_statistics", answer=AppStatisticsShown
     )
     def get(self, request: Request, name: str) -> Response:
-        """Returns the numbers of the app's workunits and its credit."""
+        """Returns the numbers of the app's workunits, its credit, and what its results used.
+
+        The results are not read for the request: the figures are those of the last count.
+        """
         app = get_object_or_404(App.objects.only("name", "total_credit"), name=name)
         counted = counts.current(now=self.now)
         # An app that was created after the last count has no figures yet.
@@ -136,6 +142,7 @@ class AppStatistics(Endpoint):
                 "name": name,
                 "read_at": counted.read_at,
                 "total_credit": float(app.total_credit),
+                "resources": counted.resources.get(name, counts.Resources()),
                 **fields,
             }
         )

@@ -233,6 +233,11 @@ def test_statistics_are_public(client):
             "total_credit": 17,
             "workunits_done": 0,
             "workunits_failed": 0,
+            "cpu_seconds": 0,
+            "elapsed_seconds": 0,
+            "mean_elapsed_seconds": None,
+            "max_elapsed_seconds": None,
+            "peak_memory_bytes": None,
         }
     ]
 

@@ -108,6 +108,51 @@ def test_statistics_of_an_app_and_of_the_project(eve, batch):
     assert eve.get("apps/unknown/statistics").status_code == 404
 
 
+def test_times_and_memory_of_an_app_and_of_the_project_are_those_of_its_batches(eve, batch):
+    cache.clear()
+    first = {"cpu_time": 50.0, "elapsed_time": 60.0, "peak_working_set_bytes": 7e6}
+    second = {"cpu_time": 5.0, "elapsed_time": 20.0, "peak_working_set_bytes": 9e6}
+    failed = {"cpu_time": 3.0, "elapsed_time": 400.0, "peak_working_set_bytes": 8e6}
+    a_result(in_batch(batch), "success", **first)
+    a_result(in_batch(batch), "success", **second)
+    a_result(in_batch(batch), "error", **failed)
+    expected = {
+        "cpu_seconds": 58.0,
+        "elapsed_seconds": 480.0,
+        "mean_elapsed_seconds": 40.0,
+        "max_elapsed_seconds": 60.0,
+        "peak_memory_bytes": 9e6,
+    }
+    other = a_batch(submitter=eve.account, name="other")
+    a_result(in_batch(other), "success", **failed)
+    in_batch(other)
+    of_batch = eve.get(f"batches/{batch.pk}/statistics").json()
+    assert expected.items() <= of_batch.items()
+    of_app = eve.get(f"apps/{batch.app.name}/statistics").json()
+    assert expected.items() <= of_app.items()
+    of_project = eve.get("statistics").json()
+    apps = {app["name"]: app for app in of_project["apps"]}
+    assert expected.items() <= apps[batch.app.name].items()
+    totals = {
+        "cpu_seconds": 61.0,
+        "elapsed_seconds": 880.0,
+        "mean_elapsed_seconds": 160.0,
+        "max_elapsed_seconds": 400.0,
+        "peak_memory_bytes": 9e6,
+    }
+    assert totals.items() <= of_project.items()
+
+
+def test_app_without_results_has_no_means_and_maxima(eve, batch):
+    cache.clear()
+    shown = eve.get(f"apps/{batch.app.name}/statistics").json()
+    assert (shown["cpu_seconds"], shown["elapsed_seconds"]) == (0.0, 0.0)
+    nothing = ("mean_elapsed_seconds", "max_elapsed_seconds", "peak_memory_bytes")
+    assert [shown[name] for name in nothing] == [None, None, None]
+    of_project = eve.get("statistics").json()
+    assert [of_project[name] for name in nothing] == [None, None, None]
+
+
 @pytest.mark.parametrize("part", ["rounds", "history", "current_history", "statistics"])
 def test_history_of_a_stranger_s_workunit_returns_404(eve, part):
     workunit = in_batch(a_batch(submitter=an_account()))

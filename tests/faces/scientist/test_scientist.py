@@ -1289,6 +1289,20 @@ def test_host_commands_list_show_and_limit(run):
     assert run("host", "show", 10**6)[0] == 5
 
 
+def test_host_commands_take_the_name_of_a_host(run):
+    host = a_host(domain_name="node 1?#%2F")
+    assert run("host", "limit", host.domain_name, "3")[0] == 0
+    host.refresh_from_db()
+    assert host.max_in_progress == 3
+    assert json.loads(run("host", "show", host.domain_name, "--json")[1])["id"] == host.pk
+    other = a_host(domain_name=host.domain_name)
+    code, _, complaint = run("host", "show", host.domain_name)
+    assert code != 0
+    assert f"{host.pk}, {other.pk}" in complaint
+    assert run("host", "show", "a/b")[0] == 2
+    assert run("host", "show", "no-such-node")[0] == 5
+
+
 def test_the_balance_is_changed_and_printed(run):
     for name in ("urgent", "lab", "rest"):
         Queue.objects.create(name=name, created_at=NOON)

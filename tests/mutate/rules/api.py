@@ -11,9 +11,17 @@ from tests.mutate.switching import Code, Switch, always
 GUESSED = "tests/faces/api/test_api_tokens.py"
 MATCHING = "tests/faces/api/test_api_matching.py"
 ONCE = "tests/database/people/test_idempotency.py"
+NAMES = "tests/security/test_names_in_urls.py"
 OWN_PAGES = "tests/database/people/test_own_pages.py"
+REFERENCES = "tests/faces/api/test_api_references.py"
 STRANGERS = "tests/faces/api/test_api_strangers.py"
 THROTTLE = "tests/security/test_throttle.py"
+
+
+def _all_hosts(_request: Any) -> Any:
+    from scheduler.models import Host
+
+    return Host.objects.all()
 
 
 def _everybodys(rows: Any, _viewer: Any, *, beyond: Any, order: str, count: int, **_: Any) -> Any:
@@ -91,6 +99,28 @@ RULES = (
         "Rows of another account are not visible",
         Code("scheduler.api.viewer:viewer_of", always(None)),
         (STRANGERS,),
+    ),
+    Switch(
+        "A workunit, batch or host is named by its id or its name",
+        Code("scheduler.api.references:is_id", always(True)),
+        (
+            f"{REFERENCES}::test_a_workunit_is_read_by_its_name",
+            f"{REFERENCES}::test_a_batch_is_read_by_its_name",
+            f"{REFERENCES}::test_a_host_is_read_by_its_name",
+        ),
+    ),
+    Switch(
+        "An app or queue is named by its name or its id",
+        Code("scheduler.api.references:_name", lambda _rows, text: text),
+        (
+            f"{REFERENCES}::test_an_app_is_read_by_its_id",
+            f"{REFERENCES}::test_a_queue_is_read_by_its_id",
+        ),
+    ),
+    Switch(
+        "A name stands only for hosts that the caller may see",
+        Code("scheduler.api.viewer:seen_hosts", _all_hosts),
+        (f"{NAMES}::test_name_of_a_row_of_another_account_is_answered_as_an_unknown_name",),
     ),
     Switch(
         "A page of an account's own rows has no rows of other accounts",

@@ -18,6 +18,7 @@ CONTROL = "tests/database/work/test_control.py"
 DEPENDENCIES = "tests/faces/api/test_api_dependencies.py"
 HISTORY = "tests/database/work/test_attempt_history.py"
 API_HISTORY = "tests/faces/api/test_api_history.py"
+TIMES_OF_APPS = "test_times_and_memory_of_an_app_and_of_the_project_are_those_of_its_batches"
 STATES = "tests/pure/work/test_predecessor_states.py"
 LAUNCHING = "tests/pure/dispatch/test_launching.py"
 PUBLISHING = "tests/faces/api/test_api_publishing.py"
@@ -329,6 +330,11 @@ RULES = (
             "0 AS successes",
         ),
         (f"{API_HISTORY}::test_statistics_of_a_workunit_and_of_its_batch",),
+    ),
+    Switch(
+        "Apps and the project have the times and the memory of their results",
+        Code("scheduler.health.counts:_resources", always({})),
+        (f"{API_HISTORY}::{TIMES_OF_APPS}",),
     ),
     Switch(
         "Messages of a running result are stored as samples",

@@ -306,9 +306,11 @@ def test_results_of_a_suspended_project_do_not_stop_a_computer_with_little_memor
 @pytest.mark.parametrize(
     ("progress", "expected"),
     [
-        (Progress(), "usage None 7.500000"),
-        (Progress(fraction_done=0.25), "progress 0.250000 7.500000"),
-        (Progress(fraction_done=0.25, cpu_time=6.0), "progress 0.250000 6.000000"),
+        (Progress(), "usage None 7.500000 None"),
+        (Progress(fraction_done=0.25), "progress 0.250000 7.500000 None"),
+        (Progress(fraction_done=0.25, cpu_time=6.0), "progress 0.250000 6.000000 None"),
+        (Progress(fraction_done=0.25, gpu_usage=0.5), "progress 0.250000 7.500000 0.500000"),
+        (Progress(gpu_usage=0.0), "usage None 7.500000 0.000000"),
     ],
 )
 def test_usage_message_has_what_the_program_reported_or_the_client_measured(
@@ -322,6 +324,7 @@ def test_usage_message_has_what_the_program_reported_or_the_client_measured(
     )
     values = dict(re.findall(r"<(\w+)>([^<]*)<", text))
     found = f"{values['variety']} {values.get('fraction_done')} {values['cpu_time']}"
+    found += f" {values.get('gpu_usage')}"
     assert found == expected
     assert (values["elapsed_time"], values["memory_bytes"]) == ("40.000000", "4096")
 
