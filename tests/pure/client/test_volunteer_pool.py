@@ -7,13 +7,17 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from tests.pure.client.test_volunteer_state import RULES, URL, Client, a_reply
 from volunteer import events, workers
+from volunteer.intake import MAX_EARLY_ABORTS
 from volunteer.journal import Journal, load_state
 from volunteer.pool import (
+    MAX_LISTED,
+    MAX_PAGES,
     PoolAwayError,
     PoolError,
     PoolLink,
@@ -49,6 +53,50 @@ def test_cancellation_kills_after_the_termination_time_of_the_workunit() -> None
     said = client.happens(events.AbortsReceived, names=("r", "unknown"))
     assert events.Kill(URL, "r", 3.0) in said
     assert client.happens(events.AbortsReceived, names=("r",)) == []
+
+
+def test_cancellation_that_arrives_before_its_result_aborts_the_result() -> None:
+    client = Client()
+    client.tick()
+    assert client.happens(events.AbortsReceived, names=("r", "other")) == []
+    commands = client.happens(events.ReplyReceived, reply=a_reply("r"))
+    assert events.Print("r aborted: the project no longer needs it") in commands
+    assert client.result().phase == Phase.REPORTABLE
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert verdict.exit_status == ABORTED_BY_PROJECT
+    # An abort is not an error of this computer, and the name of a received result is forgotten.
+    assert client.project.errors == 0
+    assert client.project.early_aborts == ("other",)
+    assert "Run" not in client.kinds(10.0)
+
+
+def test_cancellation_of_another_result_does_not_abort_a_received_one() -> None:
+    client = Client()
+    client.tick()
+    client.happens(events.AbortsReceived, names=("other",))
+    client.happens(events.ReplyReceived, reply=a_reply("r"))
+    assert client.result().phase == Phase.FETCHING
+    assert client.result().verdict is None
+
+
+def test_early_cancellations_are_limited_and_repeated_ones_are_kept_once() -> None:
+    client = Client()
+    names = tuple(f"r_{number}" for number in range(MAX_EARLY_ABORTS))
+    client.happens(events.AbortsReceived, names=names)
+    client.happens(events.AbortsReceived, names=("new", *names[:2]))
+    kept = client.project.early_aborts
+    assert len(kept) == MAX_EARLY_ABORTS
+    assert kept[-3:] == ("new", "r_0", "r_1")
+    assert "r_2" not in kept
+
+
+def test_early_cancellations_are_not_saved(tmp_path: Path) -> None:
+    # After a restart the first answer of the pool has all cancellations.
+    client = Client()
+    client.happens(events.AbortsReceived, names=("r",))
+    Journal(tmp_path).save(client.state)
+    assert load_state(tmp_path).projects[URL].early_aborts == ()
 
 
 def test_program_that_is_being_started_at_the_cancellation_is_killed() -> None:
@@ -235,6 +283,69 @@ def test_after_a_lost_race_the_next_result_is_claimed() -> None:
         "/results/4/claim",
     ]
     assert "max_memory_bytes=1000000000.0" in transport.requests[0]
+
+
+def a_page(first: int, count: int) -> dict[str, object]:
+    return {"results": [{"id": number} for number in range(first, first + count)]}
+
+
+def queries(transport: FakeTransport) -> list[dict[str, str]]:
+    """Return the query of each listing."""
+    listings = [request for request in transport.requests if "/results?" in request]
+    return [dict(parse_qsl(urlsplit(request).query)) for request in listings]
+
+
+def test_after_a_page_of_results_that_it_cannot_claim_the_next_page_is_read() -> None:
+    refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
+    link, transport = a_link(
+        (200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 2)), (200, {})
+    )
+    assert link.claim(cpus=2.0, memory_bytes=0.0) == 1
+    assert [query["after"] for query in queries(transport)] == ["0", str(MAX_LISTED)]
+    assert transport.requests[-1].endswith("/results/90/claim")
+
+
+def test_the_next_call_goes_on_where_the_last_one_ended() -> None:
+    pages = [
+        answer
+        for number in range(MAX_PAGES)
+        for answer in (
+            (200, a_page(1 + number * MAX_LISTED, MAX_LISTED)),
+            *[(409, {"reason": "unfit"})] * MAX_LISTED,
+        )
+    ]
+    last = MAX_PAGES * MAX_LISTED
+    link, transport = a_link(
+        *pages, (200, a_page(last + 1, 1)), (409, {}), (200, a_page(1, 1)), (200, {})
+    )
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert len(queries(transport)) == MAX_PAGES
+    # A short page is the last one; the call after it begins with the oldest results again.
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert queries(transport)[-1]["after"] == str(last)
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert queries(transport)[-1]["after"] == "0"
+
+
+def test_a_worker_that_is_busy_on_the_server_tries_no_further_result() -> None:
+    link, transport = a_link(
+        (200, a_page(1, 3)), (409, {"reason": "busy"}), (200, a_page(1, 1)), (200, {})
+    )
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert [query["after"] for query in queries(transport)] == ["0", "0"]
+
+
+def test_a_claim_sends_the_limits_that_the_worker_knows() -> None:
+    link, transport = a_link((200, a_page(1, 0)), (200, a_page(1, 0)))
+    link.claim(cpus=2.0, memory_bytes=1e9, disk_bytes=5e9)
+    link.claim(cpus=0.5, memory_bytes=0.0)
+    first, second = queries(transport)
+    assert first["max_gpus"] == second["max_gpus"] == "0"
+    assert (first["max_cpus"], second["max_cpus"]) == ("2.0", "1.0")
+    assert (first["max_memory_bytes"], first["max_disk_bytes"]) == ("1000000000.0", "5000000000.0")
+    assert "max_memory_bytes" not in second
+    assert "max_disk_bytes" not in second
 
 
 @pytest.mark.parametrize("body", [[], {}, {"results": 3}, {"results": []}])
