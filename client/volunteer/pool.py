@@ -31,9 +31,10 @@ _REFUSED_SECONDS = 60.0
 # One call of `claim` tries at most `MAX_PAGES` pages of `MAX_LISTED` results; the next call goes on
 # after them, so that results that do not fit keep no worker from later ones.
 MAX_LISTED = 20
-MAX_PAGES = 3
-# After this time a call begins with the oldest results again: those that were refused may fit now.
-_RESTART_SECONDS = 60.0
+MAX_PAGES = 2
+# A claim that succeeds later than this after the beginning of the list leads back to the oldest
+# results: those that were refused may fit now. Otherwise the list is read to its end first.
+RESTART_SECONDS = 60.0
 _MAX_NAMES = 10_000
 _MAX_NAME_LENGTH = 300
 _OK, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 200, 404, 409, 429, 500
@@ -55,7 +56,7 @@ class ListPosition:
     """The id of the last result that was tried, and the time when the list was begun."""
 
     after: int = 0
-    began: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,6 @@ class PoolLink:
         limits = {"max_cpus": max(cpus, 1.0), "max_gpus": 0}
         sizes = {"max_memory_bytes": memory_bytes, "max_disk_bytes": disk_bytes}
         limits |= {name: size for name, size in sizes.items() if size}
-        if time.monotonic() - self.position.began > _RESTART_SECONDS:
-            self._restart_list()
         for _ in range(MAX_PAGES):
             ids = self._listed(limits)
             for result_id in ids:
@@ -110,6 +109,8 @@ class PoolLink:
                     return 0
                 self.position.after = result_id
                 if not reason:
+                    if time.monotonic() - self.position.began > RESTART_SECONDS:
+                        self._restart_list()
                     return 1
             if len(ids) < MAX_LISTED:
                 self._restart_list()

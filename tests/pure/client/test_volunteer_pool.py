@@ -18,6 +18,7 @@ from volunteer.journal import Journal, load_state
 from volunteer.pool import (
     MAX_LISTED,
     MAX_PAGES,
+    RESTART_SECONDS,
     PoolAwayError,
     PoolError,
     PoolLink,
@@ -325,6 +326,24 @@ def test_the_next_call_goes_on_where_the_last_one_ended() -> None:
     assert queries(transport)[-1]["after"] == str(last)
     assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
     assert queries(transport)[-1]["after"] == "0"
+
+
+@pytest.mark.parametrize(("seconds", "after"), [(0.0, "4"), (RESTART_SECONDS + 1, "0")])
+def test_refused_results_are_tried_again_a_minute_later(seconds: float, after: str) -> None:
+    responses = [(200, a_page(3, 2)), (409, {"reason": "unfit"}), (200, {})]
+    link, transport = a_link(*responses, (200, a_page(5, 0)))
+    link.position.began -= seconds
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert queries(transport)[-1]["after"] == after
+
+
+def test_a_long_list_is_read_to_its_end_without_a_successful_claim() -> None:
+    refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
+    link, transport = a_link((200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 0)))
+    link.position.began -= RESTART_SECONDS + 1
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert queries(transport)[-1]["after"] == str(MAX_LISTED)
 
 
 def test_a_worker_that_is_busy_on_the_server_tries_no_further_result() -> None:
