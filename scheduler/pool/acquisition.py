@@ -25,7 +25,7 @@ MAX_PAGES = 6
 #: because other hosts may claim some of them.
 _MIN_PAGE_ROWS = 64
 _ROWS_PER_RESULT = 4
-#: The maximum number of rows of a page for each stream: they take about 0.1 seconds.
+#: The maximum number of rows of a page for each stream, which limits the duration of a statement.
 MAX_PAGE_ROWS = 16_384
 #: The position before all results of a queue of the order lifo.
 _BEFORE_NEWEST: Cursor = (0, 2**63 - 1)
