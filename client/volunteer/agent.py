@@ -414,8 +414,8 @@ class Agent:
                 )
                 bodies = [encode_trickle_request(request, trickle) for trickle in trickles]
                 return partial(errands.replicate, command, bodies)
-            case events.ClaimWork(url, cpus, memory_bytes):
-                return partial(errands.claim, self.pools[url], cpus, memory_bytes)
+            case events.ClaimWork(url):
+                return partial(errands.claim, self.pools[url], command, self.host.disk_free)
             case events.Fetch(url, name, signed):
                 project = self.state.projects[url]
                 key = project.code_sign_key if signed else None

@@ -53,11 +53,13 @@ class Errands:
             return events.ReplyReceived(self.now(), chance(), project=command.project, reply=reply)
         return events.RequestFailed(self.now(), chance(), project=command.project, reason=reason)
 
-    def claim(self, link: PoolLink, cpus: float, memory_bytes: float) -> Event:
+    def claim(self, link: PoolLink, command: events.ClaimWork, disk_bytes: float) -> Event:
         """Claim a result from the pool; the event has the error if the pool refused."""
         count, reason = 0, ""
         try:
-            count = link.claim(cpus=cpus, memory_bytes=memory_bytes)
+            count = link.claim(
+                cpus=command.cpus, memory_bytes=command.memory_bytes, disk_bytes=disk_bytes
+            )
         except (PoolError, UnreachableError) as error:
             reason = str(error)
         return events.WorkClaimed(self.now(), project=link.project, count=count, reason=reason)

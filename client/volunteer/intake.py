@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from volunteer.wire.messages import AppVersion, FileInfo, FileRef, Reply, Result, Workunit
 
 _NOT_STARTED = (Phase.FETCHING, Phase.READY)
+# As many as one answer of a pool can have.
+MAX_EARLY_ABORTS = 10_000
 # The properties of a stored file that a later reply may set.
 _MERGED = ("urls", "upload_urls", "signature", "grant", "sticky", "executable")
 
@@ -249,6 +251,26 @@ def abort_results(
             continue
         commands.append(Print(f"{name} aborted: the project no longer needs it"))
     return project, commands
+
+
+def remember_aborts(project: Project, names: tuple[str, ...]) -> Project:
+    """Remember the cancellations of results that have not been received yet.
+
+    The long poll can be faster than the scheduler's reply with the result. Results that never
+    arrive have names here too, so at most `MAX_EARLY_ABORTS` names are kept.
+    """
+    new = dict.fromkeys(name for name in names if name not in project.results)
+    kept = [name for name in project.early_aborts if name not in new]
+    return replace(project, early_aborts=(*kept, *new)[-MAX_EARLY_ABORTS:])
+
+
+def abort_early(project: Project, now: float) -> tuple[Project, list[Command]]:
+    """Abort the received results that were cancelled before they arrived."""
+    names = tuple(name for name in project.early_aborts if name in project.results)
+    if not names:
+        return project, []
+    left = tuple(name for name in project.early_aborts if name not in project.results)
+    return abort_results(replace(project, early_aborts=left), names, (), now)
 
 
 def _take_deletions(project: Project, reply: Reply) -> tuple[Project, list[Command]]:

@@ -19,7 +19,7 @@ if typing.TYPE_CHECKING:
 
 T = typing.TypeVar("T")
 FORMAT = 1
-_TRANSIENT = frozenset({"busy", "contacted", "paused", "progress"})
+_TRANSIENT = frozenset({"busy", "contacted", "early_aborts", "paused", "progress"})
 # The state has many of these records, and few of them change between two saves. Therefore their
 # JSON is cached.
 _CACHED_TYPES = (AppVersion, HeldFile, HeldResult, Workunit)

@@ -28,11 +28,19 @@ _MIN_WAIT_SECONDS = 1.0
 # Cancellations arrive late by at most this time afterwards.
 _MAX_RETRY_SECONDS = 5.0
 _REFUSED_SECONDS = 60.0
-_MAX_LISTED = 20
+# One call of `claim` tries at most `MAX_PAGES` pages of `MAX_LISTED` results; the next call goes on
+# after them, so that results that do not fit keep no worker from later ones.
+MAX_LISTED = 20
+MAX_PAGES = 2
+# A claim that succeeds later than this after the beginning of the list leads back to the oldest
+# results: those that were refused may fit now. Otherwise the list is read to its end first.
+RESTART_SECONDS = 60.0
 _MAX_NAMES = 10_000
 _MAX_NAME_LENGTH = 300
 _OK, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 200, 404, 409, 429, 500
 _REFUSED = frozenset({401, 403, 404})
+# The reason of a refused claim while the server answers another request of this host.
+_BUSY = "busy"
 
 
 class PoolError(Exception):
@@ -41,6 +49,14 @@ class PoolError(Exception):
 
 class PoolAwayError(PoolError):
     """The pool cannot answer now, for example because it is restarted."""
+
+
+@dataclass(slots=True)
+class ListPosition:
+    """The id of the last result that was tried, and the time when the list was begun."""
+
+    after: int = 0
+    began: float = field(default_factory=time.monotonic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +68,7 @@ class PoolLink:
     transport: HttpTransport
     #: The ids of claimed results by their names; the scheduler sends only names.
     ids: dict[str, int] = field(default_factory=dict)
+    position: ListPosition = field(default_factory=ListPosition)
 
     def wait_url(self) -> str:
         """Return the address at which the host waits. Raises PoolError and UnreachableError.
@@ -75,28 +92,57 @@ class PoolLink:
         kept = [name for name in names[:_MAX_NAMES] if isinstance(name, str)]
         return new[:64], tuple(name for name in kept if len(name) <= _MAX_NAME_LENGTH)
 
-    def claim(self, *, cpus: float, memory_bytes: float) -> int:
+    def claim(self, *, cpus: float, memory_bytes: float, disk_bytes: float = 0.0) -> int:
         """Claim one available result that fits, and return the number of claimed results.
 
-        If another host was faster, or the result was cancelled, the next one is tried.
+        If another host was faster, or the result was cancelled or does not fit, the next one is
+        tried. Memory and disk space are in bytes; 0 means unknown. This client uses no GPUs.
         """
-        limits = {"max_cpus": max(cpus, 1.0)} | (
-            {"max_memory_bytes": memory_bytes} if memory_bytes else {}
-        )
-        query = urlencode({"fields": "id", "limit": _MAX_LISTED, **limits})
-        listed = self._get(self._url(f"/results?{query}")).get("results")
-        for row in listed if isinstance(listed, list) else ():
-            result_id = row.get("id") if isinstance(row, dict) else None
-            if type(result_id) is not int:
-                raise PoolError("the pool sent no list of results")
-            response = self.transport.post_json(
-                self._url(f"/results/{result_id}/claim"), b"", token=self.token
-            )
-            if response.status == _OK:
-                return 1
-            if response.status not in {_CONFLICT, _NOT_FOUND}:
-                raise PoolError(f"a claim was answered with HTTP {response.status}")
+        limits = {"max_cpus": max(cpus, 1.0), "max_gpus": 0}
+        sizes = {"max_memory_bytes": memory_bytes, "max_disk_bytes": disk_bytes}
+        limits |= {name: size for name, size in sizes.items() if size}
+        for _ in range(MAX_PAGES):
+            ids = self._listed(limits)
+            for result_id in ids:
+                reason = self._claim_one(result_id)
+                if reason == _BUSY:
+                    return 0
+                self.position.after = result_id
+                if not reason:
+                    if time.monotonic() - self.position.began > RESTART_SECONDS:
+                        self._restart_list()
+                    return 1
+            if len(ids) < MAX_LISTED:
+                self._restart_list()
+                return 0
         return 0
+
+    def _restart_list(self) -> None:
+        self.position.after, self.position.began = 0, time.monotonic()
+
+    def _listed(self, limits: Mapping[str, float]) -> list[int]:
+        """Return the ids of the next page of available results."""
+        page = {"fields": "id", "limit": MAX_LISTED, "after": self.position.after}
+        listed = self._get(self._url(f"/results?{urlencode(page | dict(limits))}")).get("results")
+        rows = listed if isinstance(listed, list) else []
+        ids = [row.get("id") if isinstance(row, dict) else None for row in rows]
+        if not all(type(result_id) is int for result_id in ids):
+            raise PoolError("the pool sent no list of results")
+        return [result_id for result_id in ids if result_id is not None]
+
+    def _claim_one(self, result_id: int) -> str:
+        """Claim a result, and return the reason of the pool's refusal, or an empty string."""
+        url = self._url(f"/results/{result_id}/claim")
+        response = self.transport.post_json(url, b"", token=self.token)
+        if response.status == _OK:
+            return ""
+        if response.status not in {_CONFLICT, _NOT_FOUND}:
+            raise PoolError(f"a claim was answered with HTTP {response.status}")
+        with suppress(ValueError):
+            body = json.loads(response.content)
+            if isinstance(body, dict) and body.get("reason") == _BUSY:
+                return _BUSY
+        return "refused"
 
     def report(self, usage: Mapping[str, Mapping[str, float]]) -> None:
         """Report the usage of running results, by their names. Unknown results are left out.

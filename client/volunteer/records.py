@@ -196,6 +196,9 @@ class Project:
     asked_seconds: float = 0.0
     #: The number of results that were claimed from the pool and not received yet.
     claimed: int = 0
+    #: The names of cancelled results that were not received yet, oldest first. They are not saved,
+    #: because the first answer of the pool after a start has all cancellations.
+    early_aborts: tuple[str, ...] = ()
     update_wanted: bool = True
     has_no_cpu_apps: bool = False
     ended: bool = False

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from volunteer import events, runs, talk, transfers
 from volunteer.dispatch import Step, apply
 from volunteer.events import ClearSlot, Command, Event, Forget, Kill, Print
-from volunteer.intake import abort_results, take_reply
+from volunteer.intake import abort_early, abort_results, remember_aborts, take_reply
 from volunteer.names import folded
 from volunteer.plan import after_error, next_commands
 from volunteer.preferences import pause_reason, without_preferences_of, working_rules
@@ -147,7 +147,8 @@ def _(event: events.MasterPageRead, state: State, rules: Rules) -> Step:
 
 @apply.register(events.AbortsReceived)
 def _(event: events.AbortsReceived, state: State, _rules: Rules) -> Step:
-    project, commands = abort_results(state.projects[event.project], event.names, (), event.now)
+    project = remember_aborts(state.projects[event.project], event.names)
+    project, commands = abort_results(project, event.names, (), event.now)
     return state.with_project(project), commands
 
 
@@ -203,6 +204,8 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     state, project, commands = take_reply(state, project, reply, event.now)
     new = [held_result for name, held_result in project.results.items() if name not in before]
     refused = sum(held_result.verdict is not None for held_result in new)
+    project, aborted = abort_early(project, event.now)
+    commands += aborted
     if refused:
         project = after_error(project, event, rules)
     if project.asked_seconds > 0 and (not new or refused < len(new)):

@@ -270,7 +270,7 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
             if not search.has_feasible:
                 _host_scan_cursors.keep(search.host.id, search.seen, now=now)
-            _close_full_queues(search)
+            close_full_queues(search)
             # A saturated host already has feasible results; another page is read only if this page
             # added feasible results.
             is_stuck = search.is_saturated and search.feasible_count <= count_before
@@ -281,7 +281,7 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
         search.work.retry_soon = not search.has_feasible
 
 
-def _close_full_queues(search: Search) -> None:
+def close_full_queues(search: Search) -> None:
     """Close the streams of queues of which this host cannot be sent more than is feasible already.
 
     Without this, a host that wants spare results of a nearly full queue would read all its pages.

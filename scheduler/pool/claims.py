@@ -7,7 +7,7 @@ not have the result yet, so the next RPC treats it as lost and sends it again, w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from time import sleep
@@ -26,6 +26,7 @@ from scheduler.dispatch.rules import homogeneous_redundancy, host_limits
 from scheduler.dispatch.search import Search
 from scheduler.lifecycle import ServerState
 from scheduler.models import Host, Queue
+from scheduler.pool import acquisition
 from scheduler.pool.facts import AvailableResult, ClaimedResult, Filter, PoolHost
 from scheduler.queues import slots
 from scheduler.queues.facts import QueueFacts
@@ -35,8 +36,6 @@ from scheduler.queues.rules import serving
 MAX_LISTED = 200
 MAX_HELD = 1000
 MAX_ACQUIRED = 64
-#: Candidates that are judged for each result to acquire: other hosts may claim some of them.
-_CANDIDATES_PER_RESULT = 4
 #: The queues whose results hosts of the pool may claim.
 _POOL_QUEUES: Mapping[str, Any] = {"trusted": True}
 #: Delays before each attempt while other transactions hold the workunits.
@@ -97,7 +96,7 @@ def claim_one(
         _lock_host(pool_host)
         for delay in _RETRY_DELAYS_SECONDS:
             sleep(delay)
-            row = next(iter(_read_claimable(pool_host, [result_id], now=now)), None)
+            row = _read_claimable(pool_host, result_id, now=now)
             if row is None or not _serves(row, pool_host):
                 raise ResultUnknown(_UNKNOWN)
             name = row["name"]
@@ -107,7 +106,8 @@ def claim_one(
                 raise ClaimRefused("cancelled", f"The workunit of {name} was cancelled.")
             if row["server_state"] != ServerState.UNSENT:
                 raise ClaimRefused("claimed", f"{name} was claimed by another host.")
-            host_search = _judge(pool_host, [row], most=1, config=config, now=now)
+            host_search = _search(pool_host, most=1, config=config, now=now)
+            _judge(host_search, row, config=config, now=now)
             if not host_search.has_feasible:
                 raise _refusal(name, host_search.work)
             if claimed := _claim(host_search, now=now):
@@ -124,17 +124,21 @@ def acquire(
 ) -> list[ClaimedResult]:
     """Claim at most `count` available results that the host can run; return them.
 
-    The server selects them.  Raises `ClaimRefused` with the reason `busy`.
+    The server selects them in the order of the queues, as a scheduler RPC does.  Fewer are returned
+    if other transactions hold some of them.  Raises `ClaimRefused` with the reason `busy`, and with
+    `unfit` if the limit of one request was reached before a result that the host can run.
     """
     with transaction.atomic():
         _lock_host(pool_host)
+        queue_ids = [queue.id for queue in _trusted_queues(wanted.queue)]
         for delay in _RETRY_DELAYS_SECONDS:
             sleep(delay)
-            listed = available(pool_host, wanted, limit=_CANDIDATES_PER_RESULT * count, now=now)
-            if not listed:
-                return []
-            rows = _read_claimable(pool_host, [result.id for result in listed], now=now)
-            host_search = _judge(pool_host, rows, most=count, config=config, now=now)
+            host_search = _search(pool_host, most=count, config=config, now=now)
+            rows_read = acquisition.find(
+                host_search, wanted, queue_ids=queue_ids, config=config, now=now
+            )
+            if rows_read:
+                raise _none_fits(rows_read)
             if not host_search.has_feasible:
                 return []
             if claimed := _claim(host_search, now=now):
@@ -181,31 +185,22 @@ def _serves(row: Mapping[str, Any], pool_host: PoolHost) -> bool:
     )
 
 
-def _read_claimable(
-    pool_host: PoolHost, result_ids: Sequence[int], *, now: datetime
-) -> list[dict[str, Any]]:
+def _read_claimable(pool_host: PoolHost, result_id: int, *, now: datetime) -> dict[str, Any] | None:
     params = {
-        "result_ids": list(result_ids),
+        "result_id": result_id,
         "host_id": pool_host.host_id,
         "account_id": pool_host.account_id,
         "now": now,
     }
-    return sql.fetch("pool/read_claimable", params)
+    return next(iter(sql.fetch("pool/read_claimable", params)), None)
 
 
 def _is_in_progress(row: Mapping[str, Any]) -> bool:
     return bool(row["server_state"] == ServerState.IN_PROGRESS)
 
 
-def _judge(
-    pool_host: PoolHost,
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    most: int,
-    config: ProjectConfig,
-    now: datetime,
-) -> Search:
-    """Return a search of the host whose candidates are these results, judged."""
+def _search(pool_host: PoolHost, *, most: int, config: ProjectConfig, now: datetime) -> Search:
+    """Return a search for at most `most` results for the host, without candidates."""
     host = Host.objects.select_related("account").get(pk=pool_host.host_id)
     catalog = catalogs.fresh()
     facts = _host_facts(host)
@@ -226,7 +221,7 @@ def _judge(
         versions={version_id: version.facts for version_id, version in versions.items()},
     )
     headroom.total = min(headroom.total, most)
-    host_search = Search(
+    return Search(
         work=Work(asked_for_work=True, apps=catalog.current, versions=versions),
         host=facts,
         work_requests=_work_requests(facts, most),
@@ -236,25 +231,26 @@ def _judge(
         queues=catalog.queues,
         closed=_closed(catalog, pool_host, now=now),
     )
-    candidates = {
-        row["result_id"]: Candidate(**{name: row[name] for name in Candidate._fields})
-        for row in rows
-        if row["server_state"] == ServerState.UNSENT
+
+
+def _judge(
+    host_search: Search, row: Mapping[str, Any], *, config: ProjectConfig, now: datetime
+) -> None:
+    """Judge one result for the host of a search."""
+    is_candidate = (
+        row["server_state"] == ServerState.UNSENT
         and not row["had_before"]
-        and row["app_id"] in catalog.current
-    }
-    host_search.candidates = {None: candidates} if candidates else {}
-    capped = {
-        queue.id: queue
-        for candidate in candidates.values()
-        if (queue := catalog.queues[candidate.queue_id]).is_capped
-        and queue.id not in host_search.closed
-    }
-    if capped:
-        host_search.free_slots = dict(slots.free_slots(capped.values()))
-    if candidates and headroom.total:
+        and row["app_id"] in host_search.work.apps
+    )
+    if not is_candidate:
+        return
+    candidate = Candidate(**{name: row[name] for name in Candidate._fields})
+    host_search.candidates = {None: {candidate.result_id: candidate}}
+    queue = host_search.queues[candidate.queue_id]
+    if queue.is_capped and queue.id not in host_search.closed:
+        host_search.free_slots = dict(slots.free_slots([queue]))
+    if host_search.headroom.total:
         search.find_beyond([host_search], unavailable=(), config=config, now=now)
-    return host_search
 
 
 def _closed(catalog: Catalog, pool_host: PoolHost, *, now: datetime) -> dict[int, serving.Closed]:
@@ -321,3 +317,12 @@ def _refusal(name: str, work: Work) -> ClaimRefused:
         )
         return ClaimRefused("unfit", msg)
     return ClaimRefused("unfit", f"{name} may not go to this host: {sentences[0].rstrip('.')}.")
+
+
+def _none_fits(rows_read: int) -> ClaimRefused:
+    msg = (
+        f"This host may run none of the first {rows_read} unsent results of these queues, and one "
+        "request reads no more. Hint: name another queue or app, or list results with limits and "
+        "claim one by its id."
+    )
+    return ClaimRefused("unfit", msg)

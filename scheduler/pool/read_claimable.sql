@@ -1,4 +1,4 @@
--- Reads results of queues with the columns of `dispatch.facts.Candidate`, in any state.  The caller
+-- Reads a result of a queue with the columns of `dispatch.facts.Candidate`, in any state.  The caller
 -- checks that the queue is trusted.
 SELECT
     r.id AS result_id,
@@ -58,5 +58,4 @@ FROM result AS r
 INNER JOIN workunit AS w ON r.workunit_id = w.id
 INNER JOIN app AS a ON r.app_id = a.id
 INNER JOIN queue ON w.queue_id = queue.id
-WHERE r.id = any(%(result_ids)s::bigint[])
-ORDER BY array_position(%(result_ids)s::bigint[], r.id)
+WHERE r.id = %(result_id)s::bigint

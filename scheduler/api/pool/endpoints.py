@@ -288,7 +288,12 @@ class Acquire(PoolEndpoint):
         problems=(409,),
     )
     def post(self, request: Request) -> Response:
-        """Claims up to `count` available results that the server selects for the host."""
+        """Claims up to `count` available results, selected in the order of their queues.
+
+        The list is empty if no available result fits. If none of the results that one request reads
+        fits, and there are more, the response is 409 with the reason `unfit`: name another `queue`
+        or `app`, or claim a result by its id.
+        """
         body = self.body()
         count = body.pop("count")
         try:

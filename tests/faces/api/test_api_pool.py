@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from daemons import transitioner
 from scheduler.health import invariants
-from scheduler.lifecycle import ServerState
+from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import (
     Host,
     LedgerEntry,
@@ -23,7 +23,7 @@ from scheduler.models import (
     Workunit,
 )
 from scheduler.people import submitters
-from scheduler.pool import host_tokens
+from scheduler.pool import acquisition, host_tokens
 from scheduler.queues import named_queues
 from scheduler.work import control
 from tests.database.passes import statements_of
@@ -231,6 +231,130 @@ def test_acquire_claims_what_the_server_selects() -> None:
     answer = program.send("post", "/pool/acquire", {"app": "none"})
     assert answer.json() == {"results": []}
     assert program.send("post", "/pool/acquire", {"count": 0}).status_code == 400
+
+
+def acquired(program: Program, **body: Any) -> list[str]:
+    answer = program.send("post", "/pool/acquire", body)
+    assert answer.status_code == 200, answer.content
+    return [row["name"] for row in answer.json()["results"]]
+
+
+def test_work_behind_a_full_queue_is_acquired() -> None:
+    app = an_app()
+    full, free = a_queue("full", max_in_progress=1), a_queue("free")
+    workunits(app, 8, queue=full)
+    [last] = workunits(app, 1, queue=free)
+    _client, program = a_worker()
+    first = acquired(program)
+    _other, rival = a_worker("worker-B")
+    assert len(acquired(rival)) == 1
+    assert len(first) == 1
+    assert Result.objects.get(workunit=last).server_state == ServerState.IN_PROGRESS
+    assert acquired(rival, count=5) == []
+
+
+def test_work_behind_replicas_for_other_accounts_is_acquired() -> None:
+    app = an_app(one_result_per="account", retry_same_account_after=timedelta(days=1))
+    queue = a_queue(order="fifo")
+    workunits(app, 70, results=2, queue=queue)
+    _client, program = a_worker()
+    got = [name for _ in range(7) for name in acquired(program, count=10)]
+    assert len({name.rpartition("_")[0] for name in got}) == 70
+    [last] = workunits(app, 1, queue=queue)
+    assert acquired(program, count=3) == [f"{last.name}_0"]
+
+
+def test_a_failed_result_bars_its_workunit_until_the_time_of_the_app_has_passed() -> None:
+    app = an_app(one_result_per="host", retry_same_account_after=timedelta(hours=1))
+    [workunit] = workunits(app, 1, results=2, queue=a_queue())
+    client, program = a_worker()
+    [first] = acquired(program)
+    assert acquired(program) == []
+    ended = {"server_state": ServerState.OVER, "outcome": Outcome.CLIENT_ERROR}
+    times = {"received_at": timezone.now() - timedelta(hours=2)}
+    Result.objects.filter(name=first).update(**ended, **times)
+    assert acquired(program) == [f"{workunit.name}_1"]
+    assert client.hostid == Result.objects.get(name=f"{workunit.name}_1").host_id
+
+
+@pytest.mark.parametrize("order", ["fifo", "lifo", "priority"])
+@pytest.mark.parametrize(
+    "misfit", [{"rsc_memory_bound": 1e15}, {"rsc_disk_bound": 1e18}, {"requested_cpus": 1000.0}]
+)
+def test_work_behind_work_that_does_not_fit_is_acquired(order: str, misfit: Any) -> None:
+    app, queue = an_app(), a_queue(order=order)
+    fitting = [] if order != "lifo" else workunits(app, 1, queue=queue)
+    workunits(app, 90, queue=queue, **misfit)
+    fitting = fitting or workunits(app, 1, queue=queue)
+    _client, program = a_worker()
+    assert acquired(program, count=2) == [f"{fitting[0].name}_0"]
+
+
+def test_limits_hold_for_acquired_work_behind_other_work() -> None:
+    app, queue = an_app(), a_queue()
+    workunits(app, 70, queue=queue, rsc_fpops_est=2e12, requested_cpus=1.0)
+    [small] = workunits(app, 1, queue=queue, rsc_fpops_est=1e9, requested_cpus=1.0)
+    _client, program = a_worker()
+    limits = {"max_fpops": 1e10, "max_cpus": 1.0, "max_gpus": 0.0, "max_memory_bytes": 1e9}
+    assert acquired(program, max_memory_bytes=1.0) == []
+    assert acquired(program, max_disk_bytes=1.0) == []
+    assert acquired(program, max_cpus=0.5) == []
+    assert acquired(program, batch="none") == []
+    assert acquired(program, count=2, **limits) == [f"{small.name}_0"]
+
+
+@pytest.mark.parametrize(
+    ("order", "wanted"), [("fifo", [0, 1, 2]), ("lifo", [39, 38, 37]), ("priority", [30, 0, 1])]
+)
+def test_acquired_results_follow_the_order_of_the_queue(order: str, wanted: list[int]) -> None:
+    made = workunits(an_app(), 40, queue=a_queue(order=order))
+    Workunit.objects.filter(pk=made[30].pk).update(priority=5)
+    Result.objects.filter(workunit=made[30]).update(priority=5)
+    _client, program = a_worker()
+    got = [name for _ in range(3) for name in acquired(program)]
+    assert got == [f"{made[number].name}_0" for number in wanted]
+
+
+def test_queues_of_a_higher_priority_group_come_first() -> None:
+    app = an_app()
+    workunits(app, 40, queue=a_queue("usual"))
+    urgent = workunits(app, 2, queue=a_queue("urgent", priority_group=1))
+    _client, program = a_worker()
+    got = acquired(program, count=3)
+    assert {f"{workunit.name}_0" for workunit in urgent} < set(got)
+    assert len(got) == 3
+
+
+def test_the_pages_of_one_request_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(acquisition, "MAX_PAGES", 2)
+    monkeypatch.setattr(acquisition, "MAX_PAGE_ROWS", 64)
+    app, queue = an_app(), a_queue()
+    workunits(app, 128, queue=queue, requested_cpus=1000.0)
+    [small] = workunits(app, 1, queue=queue, requested_cpus=1.0)
+    _client, program = a_worker()
+    refused = program.send("post", "/pool/acquire", {})
+    assert (refused.status_code, refused.json()["reason"]) == (409, "unfit")
+    assert "none of the first 128 unsent results" in refused.json()["detail"]
+    assert "name another queue or app" in refused.json()["hint"]
+    assert acquired(program, app="none") == []
+    # The list has no such limit.
+    assert listed(program, "?max_cpus=8&fields=name") == [{"name": f"{small.name}_0"}]
+    monkeypatch.setattr(acquisition, "MAX_PAGES", 3)
+    assert acquired(program) == [f"{small.name}_0"]
+
+
+def test_a_page_takes_a_constant_number_of_statements() -> None:
+    app = an_app()
+    queues = [a_queue(f"q{number}", order="fifo") for number in range(3)]
+    _client, program = a_worker()
+    workunits(app, 10, queue=queues[0])
+    program.send("get", "/pool")
+    few = statements_of(lambda: acquired(program))
+    for queue in queues:
+        workunits(app, 70, queue=queue, requested_cpus=1000.0)
+    Workunit.objects.filter(queue=queues[0], requested_cpus=0).update(requested_cpus=1000.0)
+    workunits(app, 5, queue=queues[2])
+    assert statements_of(lambda: acquired(program, count=5)) == few + 1
 
 
 def test_a_claim_takes_a_constant_number_of_statements() -> None:

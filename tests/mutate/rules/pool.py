@@ -39,6 +39,16 @@ RULES = (
         (API,),
     ),
     Switch(
+        "Results of workunits that the account had before do not keep a host from other work",
+        Sql("pool/read_acquirable", "AND page.one_result_per = 'account'", "AND FALSE"),
+        (API,),
+    ),
+    Switch(
+        "Work behind a page of results that do not fit is acquired",
+        Code("scheduler.pool.acquisition:MAX_PAGES", 1),
+        (API,),
+    ),
+    Switch(
         "A host reports usage only of its own results",
         Sql("pool/insert_usage", "AND r.host_id = %(host_id)s::bigint", ""),
         (ACCESS,),

@@ -82,7 +82,7 @@ RULES = (
     ),
     Switch(
         "A nearly full queue is not read to its end for spare results",
-        Code("scheduler.dispatch.search:_close_full_queues", always(None)),
+        Code("scheduler.dispatch.search:close_full_queues", always(None)),
         (CLAIMS,),
     ),
     Switch(

@@ -7,13 +7,19 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from daemons.management.processes import wait_until
 from tests.pure.client.test_volunteer_state import RULES, URL, Client, a_reply
 from volunteer import cli, events, workers
+from volunteer.intake import MAX_EARLY_ABORTS
 from volunteer.journal import Journal, load_state
 from volunteer.pool import (
+    MAX_LISTED,
+    MAX_PAGES,
+    RESTART_SECONDS,
     PoolAwayError,
     PoolError,
     PoolLink,
@@ -49,6 +55,50 @@ def test_cancellation_kills_after_the_termination_time_of_the_workunit() -> None
     said = client.happens(events.AbortsReceived, names=("r", "unknown"))
     assert events.Kill(URL, "r", 3.0) in said
     assert client.happens(events.AbortsReceived, names=("r",)) == []
+
+
+def test_cancellation_that_arrives_before_its_result_aborts_the_result() -> None:
+    client = Client()
+    client.tick()
+    assert client.happens(events.AbortsReceived, names=("r", "other")) == []
+    commands = client.happens(events.ReplyReceived, reply=a_reply("r"))
+    assert events.Print("r aborted: the project no longer needs it") in commands
+    assert client.result().phase == Phase.REPORTABLE
+    verdict = client.result().verdict
+    assert verdict is not None
+    assert verdict.exit_status == ABORTED_BY_PROJECT
+    # An abort is not an error of this computer, and the name of a received result is forgotten.
+    assert client.project.errors == 0
+    assert client.project.early_aborts == ("other",)
+    assert "Run" not in client.kinds(10.0)
+
+
+def test_cancellation_of_another_result_does_not_abort_a_received_one() -> None:
+    client = Client()
+    client.tick()
+    client.happens(events.AbortsReceived, names=("other",))
+    client.happens(events.ReplyReceived, reply=a_reply("r"))
+    assert client.result().phase == Phase.FETCHING
+    assert client.result().verdict is None
+
+
+def test_early_cancellations_are_limited_and_repeated_ones_are_kept_once() -> None:
+    client = Client()
+    names = tuple(f"r_{number}" for number in range(MAX_EARLY_ABORTS))
+    client.happens(events.AbortsReceived, names=names)
+    client.happens(events.AbortsReceived, names=("new", *names[:2]))
+    kept = client.project.early_aborts
+    assert len(kept) == MAX_EARLY_ABORTS
+    assert kept[-3:] == ("new", "r_0", "r_1")
+    assert "r_2" not in kept
+
+
+def test_early_cancellations_are_not_saved(tmp_path: Path) -> None:
+    # After a restart the first answer of the pool has all cancellations.
+    client = Client()
+    client.happens(events.AbortsReceived, names=("r",))
+    Journal(tmp_path).save(client.state)
+    assert load_state(tmp_path).projects[URL].early_aborts == ()
 
 
 def test_program_that_is_being_started_at_the_cancellation_is_killed() -> None:
@@ -104,30 +154,28 @@ def test_termination_time_from_the_server_is_limited(sent: str, seconds: float) 
 
 
 @pytest.mark.parametrize(
-    ("program", "code", "signal", "at_least"),
-    [
-        ("trap 'exit 7' TERM; while :; do sleep 0.05; done", 7, 0, 0.0),
-        ("trap '' TERM; while :; do sleep 0.05; done", 0, 9, 0.4),
-    ],
+    ("trap", "grace", "code", "signal"),
+    [("trap 'exit 7' TERM", 60.0, 7, 0), ("trap '' TERM", 0.4, 0, 9)],
 )
 def test_sigterm_then_sigkill_to_the_process_group(
-    tmp_path: Path, program: str, code: int, signal: int, at_least: float
+    tmp_path: Path, trap: str, grace: float, code: int, signal: int
 ) -> None:
     runner = Runner(Sandbox(Confinement.OFF))
     shell = tmp_path / "p.sh"
-    shell.write_text(f"#!/bin/sh\n(sleep 77) &\n{program}\n")
+    loop = "while :; do sleep 0.05; done"
+    shell.write_text(f"#!/bin/sh\n(sleep 77) &\n{trap}\n: > {tmp_path}/trapped\n{loop}\n")
     shell.chmod(0o755)
     confined = Program(tmp_path, tmp_path, tmp_path)
     runner.start((URL, "r"), confined, shell, "")
-    time.sleep(0.3)
+    assert wait_until((tmp_path / "trapped").exists, within=10)
     began = time.monotonic()
-    runner.stop((URL, "r"), "<abort/>", 0.4)
+    runner.stop((URL, "r"), "<abort/>", grace)
     ended = []
     while not ended and time.monotonic() < began + 10:
         ended = runner.collect()
         time.sleep(0.02)
     assert [(each.code, each.signal) for each in ended] == [(code, signal)]
-    assert time.monotonic() - began >= at_least
+    assert signal == 0 or time.monotonic() - began >= grace
 
 
 def test_sleep_after_no_process_claimed_replaces_the_back_off() -> None:
@@ -235,6 +283,87 @@ def test_after_a_lost_race_the_next_result_is_claimed() -> None:
         "/results/4/claim",
     ]
     assert "max_memory_bytes=1000000000.0" in transport.requests[0]
+
+
+def a_page(first: int, count: int) -> dict[str, object]:
+    return {"results": [{"id": number} for number in range(first, first + count)]}
+
+
+def queries(transport: FakeTransport) -> list[dict[str, str]]:
+    """Return the query of each listing."""
+    listings = [request for request in transport.requests if "/results?" in request]
+    return [dict(parse_qsl(urlsplit(request).query)) for request in listings]
+
+
+def test_after_a_page_of_results_that_it_cannot_claim_the_next_page_is_read() -> None:
+    refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
+    link, transport = a_link(
+        (200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 2)), (200, {})
+    )
+    assert link.claim(cpus=2.0, memory_bytes=0.0) == 1
+    assert [query["after"] for query in queries(transport)] == ["0", str(MAX_LISTED)]
+    assert transport.requests[-1].endswith("/results/90/claim")
+
+
+def test_the_next_call_goes_on_where_the_last_one_ended() -> None:
+    pages = [
+        answer
+        for number in range(MAX_PAGES)
+        for answer in (
+            (200, a_page(1 + number * MAX_LISTED, MAX_LISTED)),
+            *[(409, {"reason": "unfit"})] * MAX_LISTED,
+        )
+    ]
+    last = MAX_PAGES * MAX_LISTED
+    link, transport = a_link(
+        *pages, (200, a_page(last + 1, 1)), (409, {}), (200, a_page(1, 1)), (200, {})
+    )
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert len(queries(transport)) == MAX_PAGES
+    # A short page is the last one; the call after it begins with the oldest results again.
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert queries(transport)[-1]["after"] == str(last)
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert queries(transport)[-1]["after"] == "0"
+
+
+@pytest.mark.parametrize(("seconds", "after"), [(0.0, "4"), (RESTART_SECONDS + 1, "0")])
+def test_refused_results_are_tried_again_a_minute_later(seconds: float, after: str) -> None:
+    responses = [(200, a_page(3, 2)), (409, {"reason": "unfit"}), (200, {})]
+    link, transport = a_link(*responses, (200, a_page(5, 0)))
+    link.position.began -= seconds
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert queries(transport)[-1]["after"] == after
+
+
+def test_a_long_list_is_read_to_its_end_without_a_successful_claim() -> None:
+    refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
+    link, transport = a_link((200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 0)))
+    link.position.began -= RESTART_SECONDS + 1
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert queries(transport)[-1]["after"] == str(MAX_LISTED)
+
+
+def test_a_worker_that_is_busy_on_the_server_tries_no_further_result() -> None:
+    link, transport = a_link(
+        (200, a_page(1, 3)), (409, {"reason": "busy"}), (200, a_page(1, 1)), (200, {})
+    )
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert [query["after"] for query in queries(transport)] == ["0", "0"]
+
+
+def test_a_claim_sends_the_limits_that_the_worker_knows() -> None:
+    link, transport = a_link((200, a_page(1, 0)), (200, a_page(1, 0)))
+    link.claim(cpus=2.0, memory_bytes=1e9, disk_bytes=5e9)
+    link.claim(cpus=0.5, memory_bytes=0.0)
+    first, second = queries(transport)
+    assert first["max_gpus"] == second["max_gpus"] == "0"
+    assert (first["max_cpus"], second["max_cpus"]) == ("2.0", "1.0")
+    assert (first["max_memory_bytes"], first["max_disk_bytes"]) == ("1000000000.0", "5000000000.0")
+    assert "max_memory_bytes" not in second
+    assert "max_disk_bytes" not in second
 
 
 @pytest.mark.parametrize("body", [[], {}, {"results": 3}, {"results": []}])
