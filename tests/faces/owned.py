@@ -144,6 +144,8 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
 
 #: Query parameter -> the row of an account that it names.
 QUERIES: Mapping[str, Callable[[Owned], Any]] = {
+    # A place in the lists of teams, which everybody can read; after an unknown id they are empty.
+    "after": lambda _: 2**62,
     "account": lambda one: one.account.pk,
     "batch": lambda one: one.batch.pk,
     "before": lambda one: one.result.pk,
