@@ -85,7 +85,7 @@ class TeamShown(TeamListed):
         return team_reads.shown_founder_id(team) or None
 
 
-class MemberShown(Shown):
+class TeamMemberShown(Shown):
     """A member of a team."""
 
     id = serializers.IntegerField()
@@ -105,11 +105,11 @@ class TeamPage(Shown):
     results = TeamListed(many=True)
 
 
-class MemberPage(Shown):
+class TeamMemberPage(Shown):
     """A page of members."""
 
     next = serializers.URLField(allow_null=True, help_text="The URL of the next page, or null.")
-    results = MemberShown(many=True)
+    results = TeamMemberShown(many=True)
 
 
 class Teams(Endpoint):
@@ -135,7 +135,7 @@ class TeamById(Endpoint):
 
 class TeamMembers(Endpoint):
     @operation(
-        "List the members of a team", name="list_members", answer=MemberPage, query=ListQuery
+        "List the members of a team", name="list_members", answer=TeamMemberPage, query=ListQuery
     )
     def get(self, request: Request, team_id: int) -> Response:
         """Returns the members who share their statistics; to the founder, all active members.
