@@ -12,6 +12,7 @@ from scheduler.people import teams
 from scheduler.people.personal_data import erasure
 from scheduler.people.teams import TeamProfile
 from tests.conftest import NOON
+from tests.database.waiting import wait_until_blocked
 from tests.rows import a_host, an_account, update
 
 
@@ -68,20 +69,6 @@ def test_request_of_an_erased_member_ends():
 
 
 # Locks
-
-
-def wait_until_blocked() -> None:
-    """Return once a session of this database waits for a lock; fail after 20 seconds."""
-    for _ in range(2000):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_stat_clear_snapshot()")
-            cursor.execute(
-                "SELECT count(*), pg_sleep(0.01) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            if cursor.fetchone()[0]:
-                return
-    pytest.fail("No session waits for a lock.")
 
 
 def lock(table: type, *ids: int, nowait: bool = False) -> None:
