@@ -29,7 +29,13 @@ from scheduler.api.endpoints import (
     workunits,
 )
 from scheduler.api.endpoints.bulk import holding, query_submissions
-from scheduler.api.endpoints.people import consents, own_computers, own_results, teams
+from scheduler.api.endpoints.people import (
+    consents,
+    own_computers,
+    own_results,
+    public_teams,
+    teams,
+)
 from scheduler.api.endpoints.task_lists import bundles
 from scheduler.api.pool import endpoints as pool
 
@@ -106,6 +112,9 @@ urlpatterns = [
     path("results/<id:result_id>/outputs/<id:position>", outputs.ResultOutput.as_view()),
     path("statistics", project.Statistics.as_view()),
     path("status", project.StatusNow.as_view()),
+    path("teams", public_teams.Teams.as_view()),
+    path("teams/<id:team_id>", public_teams.TeamById.as_view()),
+    path("teams/<id:team_id>/members", public_teams.TeamMembers.as_view()),
     path("tokens", tokens.Tokens.as_view()),
     path("tokens/<id:token_id>", tokens.OneToken.as_view()),
     path("usage", usage.Usage.as_view()),

@@ -86,6 +86,12 @@ class Team(models.Model):
                 condition=models.Q(kind__range=(0, 7)), name="team_kind_is_known"
             ),
         ]
+        # The orders of the list of teams (`people.teams.team_lists`).
+        indexes = [
+            models.Index(Collate(Lower("name"), "C"), "id", name="list_teams_by_name"),
+            models.Index(fields=["expavg_credit", "id"], name="list_teams_by_recent_credit"),
+            models.Index(fields=["total_credit", "id"], name="list_teams_by_total_credit"),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -138,6 +144,11 @@ class Account(AbstractBaseUser, PermissionsMixin):
         indexes = [
             # The collation with which an index finds prefixes.
             models.Index(Collate(Lower("name"), "C"), name="search_accounts_by_name"),
+            models.Index(
+                fields=["team", "id"],
+                condition=models.Q(team__isnull=False, is_active=True),
+                name="list_members_of_teams",
+            ),
         ]
         permissions = [
             ("moderate_people", "Can change and deactivate accounts without rights, and teams"),

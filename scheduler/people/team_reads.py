@@ -27,20 +27,24 @@ _MEMBER_COLUMNS: Final = (
 
 
 def find(team_id: int) -> Team | None:
-    """Return the team with this id, or None; see `_shown`."""
-    return _shown().filter(pk=team_id).first()
+    """Return the team with this id, or None; see `with_founder_shares`."""
+    return with_founder_shares().filter(pk=team_id).first()
 
 
 def find_all(team_ids: Collection[int]) -> list[Team]:
     """Return at most `MAX_TEAMS` of these teams, in ascending id; unknown ids are ignored."""
-    return list(_shown().filter(pk__in=team_ids).order_by("pk")[:MAX_TEAMS])
+    return list(with_founder_shares().filter(pk__in=team_ids).order_by("pk")[:MAX_TEAMS])
 
 
 def search(name: str) -> list[Team]:
     """Return at most `MAX_TEAMS` teams whose names contain `name`, by recent average credit."""
     if "\0" in name:
         return []
-    return list(_shown().filter(name__icontains=name).order_by("-expavg_credit", "pk")[:MAX_TEAMS])
+    return list(
+        with_founder_shares()
+        .filter(name__icontains=name)
+        .order_by("-expavg_credit", "pk")[:MAX_TEAMS]
+    )
 
 
 def members(team_id: int, *, all_active: bool, with_credit: bool) -> list[Account]:
@@ -62,7 +66,7 @@ def shown_founder_id(team: Team) -> int:
     return team.founder_id or 0 if getattr(team, "founder_shares", False) else 0
 
 
-def _shown() -> QuerySet[Team]:
+def with_founder_shares() -> QuerySet[Team]:
     """Return teams with `founder_shares`: whether the founder is active and shares statistics."""
     shares = Q(founder__is_active=True) & Q(founder__share_statistics=True)
     return Team.objects.annotate(founder_shares=shares)

@@ -38,6 +38,9 @@ MOVED: Final = {
     "weak_auth.php": "account_keys",
     "hosts_user.php": "account_computers",
     "results.php": "account_results",
+    "top_teams.php": "teams",
+    "team_search.php": "teams",
+    "team_create_form.php": "team_create",
 }
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}

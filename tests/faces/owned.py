@@ -33,7 +33,7 @@ from tests.rows import (
 
 #: Resources that all accounts can read, and only staff and managers of the app can write.
 SHARED = frozenset(
-    {"apps", "app-versions", "balance", "platforms", "queues", "statistics", "status"}
+    {"apps", "app-versions", "balance", "platforms", "queues", "statistics", "status", "teams"}
 )
 
 #: Operations on rows of accounts that only staff may call, as writes to shared rows.  They return
@@ -137,12 +137,15 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
     ("queues", "name"): lambda one: one.queue.name,
     ("results", "position"): lambda one: 0,
     ("results", "result_id"): lambda one: one.result.pk,
+    ("teams", "team_id"): lambda one: one.team.pk,
     ("tokens", "token_id"): lambda one: one.token.pk,
     ("workunits", "workunit_id"): lambda one: one.workunit.pk,
 }
 
 #: Query parameter -> the row of an account that it names.
 QUERIES: Mapping[str, Callable[[Owned], Any]] = {
+    # A place in the lists of teams, which everybody can read; after an unknown id they are empty.
+    "after": lambda _: 2**62,
     "account": lambda one: one.account.pk,
     "batch": lambda one: one.batch.pk,
     "before": lambda one: one.result.pk,

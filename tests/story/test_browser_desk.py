@@ -138,7 +138,7 @@ def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, 
     our_client(project, "ada").command("run", "--until-idle")
     faults = []
     with opened(project.url, color_scheme=scheme) as page:
-        for path in ("", "account/login/", "account/signup/", "account/password/reset/"):
+        for path in ("", "account/login/", "account/signup/", "account/password/reset/", "teams/"):
             page.goto(f"/{path}")
             faults += violations(page)
         page.goto("/account/login/")
@@ -148,6 +148,13 @@ def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, 
         for name in (*OWN, *own, f"results/{result['id']}/"):
             page.goto(f"/account/{name}")
             assert "/login/" not in page.url
+            faults += violations(page)
+        page.goto("/teams/new/")
+        faults += violations(page)
+        submit(page, "Create the team", name="The primes")
+        faults += violations(page)
+        for link in ("Edit the team", "Cancel", "Teams"):
+            page.click(f"a:text-is('{link}')")
             faults += violations(page)
     with opened(project.url, color_scheme=scheme) as page:
         log_in(page)

@@ -34,6 +34,7 @@ _LINKS = (
     "workunits",
     "results",
     "hosts",
+    "teams",
     "files",
     "usage",
 )

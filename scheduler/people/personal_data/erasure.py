@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from datetime import datetime
+from typing import Final
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
@@ -47,6 +48,8 @@ _ACCOUNT = {
 _HOST = {"domain_name": "", "last_ip_addr": "", "host_cpid": "", "timezone": 0, "venue": ""}
 #: The rows that are deleted with the account's personal data.
 _DELETED = (AccountKey, ApiToken, EmailChange, LoginNetwork)
+#: Each failed attempt needs another transaction that changes the members at the same moment.
+_MAX_ATTEMPTS: Final = 10
 
 
 class StaffAccount(AccountRefused):
@@ -59,8 +62,18 @@ def erase(account: Account, *, now: datetime) -> None:
     Its computers can no longer contact the project.  Another account can use the e-mail address.
     Its team gets another founder (`people.teams`).
     The statistics export lists the account and its computers as deleted.
-    Raises `StaffAccount` for a member of staff, so that a project does not lose its last one.
+    Raises `StaffAccount` for a member of staff, so that a project does not lose its last one, and
+    `SuccessorChanged` if the members of its team changed during each of `_MAX_ATTEMPTS` attempts.
     """
+    for _ in range(_MAX_ATTEMPTS - 1):
+        try:
+            return _erase(account, now=now)
+        except teams.SuccessorChanged:
+            continue
+    return _erase(account, now=now)
+
+
+def _erase(account: Account, *, now: datetime) -> None:
     with transaction.atomic():
         _lock_hosts(account)
         successors = teams.successors(account)

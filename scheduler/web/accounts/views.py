@@ -37,6 +37,7 @@ from scheduler.people import (
 )
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.personal_data import erasure, own_data
+from scheduler.people.teams import SuccessorChanged
 from scheduler.web.accounts import forms
 from scheduler.web.accounts.adapter import AccountAdapter, absolute, sends_mail
 
@@ -277,7 +278,7 @@ def erase(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         try:
             erasure.erase(account, now=timezone.now())
-        except erasure.StaffAccount as refusal:
+        except (erasure.StaffAccount, SuccessorChanged) as refusal:
             form.add_error(None, str(refusal))
         else:
             logout(request)

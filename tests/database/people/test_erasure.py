@@ -12,6 +12,7 @@ from scheduler.people import teams
 from scheduler.people.personal_data import erasure
 from scheduler.people.teams import TeamProfile
 from tests.conftest import NOON
+from tests.database.waiting import wait_until_blocked
 from tests.rows import a_host, an_account, update
 
 
@@ -70,20 +71,6 @@ def test_request_of_an_erased_member_ends():
 # Locks
 
 
-def wait_until_blocked() -> None:
-    """Return once a session of this database waits for a lock; fail after 20 seconds."""
-    for _ in range(2000):
-        with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_stat_clear_snapshot()")
-            cursor.execute(
-                "SELECT count(*), pg_sleep(0.01) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-            )
-            if cursor.fetchone()[0]:
-                return
-    pytest.fail("No session waits for a lock.")
-
-
 def lock(table: type, *ids: int, nowait: bool = False) -> None:
     rows = table.objects.select_for_update(no_key=True, nowait=nowait)
     assert len(rows.filter(pk__in=ids).order_by("pk")) == len(ids)
@@ -140,3 +127,45 @@ def test_team_gets_no_founder_who_left_it_while_the_founder_was_erased():
         erasing.result(20)
     team.refresh_from_db()
     assert team.founder is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_team_gets_another_member_if_the_successor_left_during_the_erasure():
+    heir, ada, second = an_account("heir"), an_account("ada"), an_account("second")
+    team = a_team(ada, heir)
+    update(second, team=team)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            teams.leave(heir)
+            erasing = threads.submit(erase_in_another_connection, ada)
+            wait_until_blocked()
+        erasing.result(20)
+    team.refresh_from_db()
+    assert team.founder == second
+
+
+@pytest.mark.django_db(transaction=True)
+def test_team_gets_the_member_who_joined_during_the_erasure():
+    ada, joins = an_account("ada"), an_account("joins")
+    team = teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            teams.join(joins, team.pk)
+            erasing = threads.submit(erase_in_another_connection, ada)
+            wait_until_blocked()
+        erasing.result(20)
+    team.refresh_from_db()
+    assert team.founder == joins
+    ada.refresh_from_db()
+    assert (ada.is_active, ada.team_id) == (False, None)
+
+
+@pytest.mark.django_db
+def test_erasure_is_refused_if_the_members_change_at_every_attempt(monkeypatch):
+    ada = an_account("ada")
+    a_team(ada, an_account("heir"))
+    monkeypatch.setattr(teams, "successors", lambda _: {})
+    with pytest.raises(teams.SuccessorChanged, match="Hint: try again"):
+        erasure.erase(ada, now=NOON)
+    ada.refresh_from_db()
+    assert ada.is_active

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
+from django.db import connection, transaction
 
 from scheduler.models import Account, AuditEntry, Team
 from scheduler.people import teams
 from scheduler.people.account_keys import BadName
 from scheduler.people.teams import NotFounder, TeamProfile, TeamRefused, UnknownTeam
 from tests.conftest import NOON
+from tests.database.waiting import wait_until_blocked
 from tests.rows import an_account, update
 
 pytestmark = pytest.mark.django_db
@@ -258,3 +261,59 @@ def test_member_of_a_team_without_a_founder_becomes_its_founder_at_once(ada, eve
 def test_new_account_cannot_join_through_another_case_or_space_of_a_taken_name(team):
     with pytest.raises(TeamRefused, match="already"):
         teams.create(an_account(), TeamProfile(name=" The primes"), now=NOON)
+
+
+# Concurrent changes
+
+
+def refusal_elsewhere(act, *args, **options) -> TeamRefused | None:
+    """Carry out an operation on another connection; return its refusal, if any."""
+    try:
+        act(*args, **options)
+    except TeamRefused as refusal:
+        return refusal
+    finally:
+        connection.close()
+    return None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_founder_does_not_leave_the_account_that_joins_at_the_same_moment():
+    ada, eve = an_account("ada"), an_account("eve")
+    team = teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            teams.join(eve, team.pk)
+            leaving = threads.submit(refusal_elsewhere, teams.leave, ada)
+            wait_until_blocked()
+        assert "transfer the foundership" in str(leaving.result(20))
+    assert (founder_of(team), team_of(ada), team_of(eve)) == (ada.pk, team.pk, team.pk)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_foundership_is_not_transferred_to_a_member_who_leaves_at_the_same_moment():
+    ada, eve = an_account("ada"), an_account("eve")
+    team = teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    teams.join(eve, team.pk)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            teams.leave(eve)
+            giving = threads.submit(
+                refusal_elsewhere, teams.transfer, team.pk, eve.pk, by=ada, now=NOON
+            )
+            wait_until_blocked()
+        assert "not an active member" in str(giving.result(20))
+    assert (founder_of(team), team_of(eve)) == (ada.pk, None)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_account_does_not_join_a_team_that_is_closed_at_the_same_moment():
+    ada, eve = an_account("ada"), an_account("eve")
+    team = teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            teams.change(team.pk, {"joinable": False}, by=ada, now=NOON)
+            joining = threads.submit(refusal_elsewhere, teams.join, eve, team.pk)
+            wait_until_blocked()
+        assert "accepts no members" in str(joining.result(20))
+    assert team_of(eve) is None

@@ -99,3 +99,41 @@ def test_bad_teams_are_refused_with_a_hint(program, body, status):
     refused = program.send("post", "/me/team", body)
     assert refused.status_code == status
     assert "hint" in refused.json() or "errors" in refused.json()
+
+
+def test_teams_are_listed_and_found_by_the_beginning_of_their_names(program, ada):
+    for name in ("The primes", "the second", "other"):
+        a_program(an_account()).send("post", "/me/team", {"name": name})
+    page = program.send("get", "/teams?name=THE&sort=name&limit=1").json()
+    assert [team["name"] for team in page["results"]] == ["The primes"]
+    assert set(page["results"][0]) == {
+        "id", "name", "kind", "country", "joinable", "total_credit", "recent_credit", "created_at"
+    }  # fmt: skip
+    page = program.send("get", page["next"].partition("/api/v1")[2]).json()
+    assert [team["name"] for team in page["results"]] == ["the second"]
+    assert page["next"] is None
+    for query in ("sort=x", "limit=0", "limit=101", "after=x", "x=1"):
+        assert program.send("get", f"/teams?{query}").status_code == 400
+
+
+def test_any_team_is_read_with_its_members(program, ada):
+    team = program.send("post", "/me/team", {"name": "The primes", "description": "<b>"}).json()
+    other = a_program(an_account("eve"))
+    shown = other.send("get", f"/teams/{team['id']}").json()
+    assert (shown["name"], shown["description"], shown["founder"]) == ("The primes", "<b>", ada.pk)
+    members = other.send("get", f"/teams/{team['id']}/members").json()
+    assert members == {
+        "next": None,
+        "results": [
+            {
+                "id": ada.pk,
+                "name": "ada",
+                "country": "",
+                "shares_statistics": True,
+                "total_credit": 0.0,
+                "recent_credit": 0.0,
+            }
+        ],
+    }
+    for path in ("/teams/1000000", "/teams/1000000/members"):
+        assert other.send("get", path).status_code == 404

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from django.db.models import QuerySet
     from rest_framework.request import Request
 
-_KIND = (
+KIND_HELP = (
     "0 none, 1 club, 2 company, 3 primary school, 4 secondary school, 5 junior college, "
     "6 university, 7 government."
 )
@@ -31,7 +31,7 @@ class TeamOut(RowShown):
 
     id = Column()
     name = Column()
-    kind = serializers.IntegerField(help_text=_KIND)
+    kind = serializers.IntegerField(help_text=KIND_HELP)
     url = serializers.CharField()
     description = Column()
     country = Column()
@@ -55,7 +55,7 @@ class ChangedTeam(Strict):
     """Fields of a team to change; omitted fields keep their values."""
 
     name = serializers.CharField(required=False, max_length=254)
-    kind = serializers.IntegerField(required=False, min_value=0, max_value=7, help_text=_KIND)
+    kind = serializers.IntegerField(required=False, min_value=0, max_value=7, help_text=KIND_HELP)
     url = serializers.CharField(required=False, max_length=200, allow_blank=True)
     description = serializers.CharField(required=False, max_length=10_000, allow_blank=True)
     country = serializers.CharField(required=False, max_length=64, allow_blank=True)
@@ -114,7 +114,7 @@ class MyTeam(Endpoint):
     def get(self, request: Request) -> Response:
         """Returns the team of the account; 404 if it has none.
 
-        `team_lookup.php` finds teams to join.
+        `GET /teams` finds teams to join.
         """
         return self.reply(_own_team(self))
 

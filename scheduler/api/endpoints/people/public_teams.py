@@ -1,0 +1,166 @@
+"""Endpoints of all teams and their members, with what everybody may see."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from django.http import Http404
+from rest_framework import serializers
+from rest_framework.utils.urls import replace_query_param
+
+from scheduler.api.endpoints.people.teams import KIND_HELP
+from scheduler.api.http.body import INT8, Shown, StrictQuery
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.openapi_operation import operation
+from scheduler.people import team_reads
+from scheduler.people.teams import team_lists
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+    from rest_framework.response import Response
+
+    from scheduler.models import Team
+    from scheduler.people.teams.team_lists import Page
+
+DEFAULT_LIMIT, MAX_LIMIT = 50, 100
+_ORDERS = [f"{sign}{key}" for key in team_lists.TEAM_ORDERS for sign in ("", "-")]
+
+
+class ListQuery(StrictQuery):
+    """The parameters of a list."""
+
+    sort = serializers.ChoiceField(
+        choices=_ORDERS,
+        default="-recent",
+        help_text="name, recent average credit, total credit or time of creation; `-` for the "
+        "descending order.",
+    )
+    after = serializers.IntegerField(
+        min_value=1,
+        max_value=INT8,
+        required=False,
+        help_text="The id of the last item on the previous page.",
+    )
+    limit = serializers.IntegerField(
+        min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT, help_text="Items of a page."
+    )
+
+
+class TeamQuery(ListQuery):
+    """The parameters of the list of teams."""
+
+    name = serializers.CharField(
+        required=False,
+        max_length=254,
+        help_text="The beginning of the name, in any case. At most "
+        f"{team_lists.MAX_MATCHES} teams are found.",
+    )
+
+
+class TeamListed(Shown):
+    """A team in the list."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    kind = serializers.IntegerField(help_text=KIND_HELP)
+    country = serializers.CharField()
+    joinable = serializers.BooleanField(help_text="Whether accounts can join the team.")
+    total_credit = serializers.FloatField()
+    recent_credit = serializers.FloatField(source="expavg_credit")
+    created_at = serializers.DateTimeField()
+
+
+class TeamShown(TeamListed):
+    """A team."""
+
+    url = serializers.CharField()
+    description = serializers.CharField(help_text="Plain text.")
+    founder = serializers.IntegerField(
+        allow_null=True,
+        help_text="The account of the founder; null if there is none, or if they do not share "
+        "their statistics.",
+    )
+
+    def read_founder(self, team: Team) -> int | None:
+        return team_reads.shown_founder_id(team) or None
+
+
+class TeamMemberShown(Shown):
+    """A member of a team."""
+
+    id = serializers.IntegerField()
+    name = serializers.CharField()
+    country = serializers.CharField()
+    shares_statistics = serializers.BooleanField(
+        source="share_statistics", help_text="Only the founder sees members who do not."
+    )
+    total_credit = serializers.FloatField()
+    recent_credit = serializers.FloatField(source="expavg_credit")
+
+
+class TeamPage(Shown):
+    """A page of teams."""
+
+    next = serializers.URLField(allow_null=True, help_text="The URL of the next page, or null.")
+    results = TeamListed(many=True)
+
+
+class TeamMemberPage(Shown):
+    """A page of members."""
+
+    next = serializers.URLField(allow_null=True, help_text="The URL of the next page, or null.")
+    results = TeamMemberShown(many=True)
+
+
+class Teams(Endpoint):
+    @operation("List teams", name="list_teams", answer=TeamPage, query=TeamQuery)
+    def get(self, request: Request) -> Response:
+        """Returns all teams, or those whose names begin with `name`."""
+        query = self.query()
+        page = team_lists.teams(
+            prefix=query.get("name", ""),
+            order=query["sort"],
+            after=query.get("after"),
+            count=query["limit"],
+        )
+        return self.reply(_links(request, page))
+
+
+class TeamById(Endpoint):
+    @operation("Read a team", name="read_any_team", answer=TeamShown, conditional=True)
+    def get(self, request: Request, team_id: int) -> Response:
+        """Returns a team. `GET /me/team` returns the account's own, with open requests."""
+        return self.reply(_find(team_id))
+
+
+class TeamMembers(Endpoint):
+    @operation(
+        "List the members of a team", name="list_members", answer=TeamMemberPage, query=ListQuery
+    )
+    def get(self, request: Request, team_id: int) -> Response:
+        """Returns the members who share their statistics; to the founder, all active members.
+
+        The list has at most the 10 000 oldest accounts of the team.
+        """
+        query, team = self.query(), _find(team_id)
+        page = team_lists.members(
+            team_id,
+            all_active=team.founder_id == self.account.pk,
+            order=query["sort"],
+            after=query.get("after"),
+            count=query["limit"],
+        )
+        return self.reply(_links(request, page))
+
+
+def _find(team_id: int) -> Team:
+    team = team_reads.find(team_id)
+    if team is None:
+        raise Http404
+    return team
+
+
+def _links(request: Request, page: Page[Any]) -> dict[str, object]:
+    url, last = request.build_absolute_uri(), page.last_id
+    link = None if last is None else replace_query_param(url, "after", str(last))
+    return {"next": link, "results": page.rows}

@@ -1,0 +1,34 @@
+"""Creates and changes teams, their members and their founders.
+
+Theory of operation.  An operation locks the rows of its accounts, in ascending id, before the row
+of the team.  A team has one founder, who is a member.  A founder leaves only as the last active
+member, or after the foundership was transferred.  If the account of a founder is erased, the member
+who has requested the foundership gets it, else the active member with the oldest account.  A team
+without active members has no founder; a request for its foundership is granted at once.
+
+A member may request the foundership.  The founder transfers it or declines.  Without an answer, the
+member may assume it after `ANSWER_WITHIN` (`people.rules.foundership`), for example if the founder
+is no longer active.
+"""
+
+from __future__ import annotations
+
+from scheduler.people.teams.foundership import assume_foundership as assume_foundership
+from scheduler.people.teams.foundership import decline_request as decline_request
+from scheduler.people.teams.foundership import hand_over as hand_over
+from scheduler.people.teams.foundership import request_foundership as request_foundership
+from scheduler.people.teams.foundership import successors as successors
+from scheduler.people.teams.foundership import transfer as transfer
+from scheduler.people.teams.locked_rows import lock_accounts as lock_accounts
+from scheduler.people.teams.members import change as change
+from scheduler.people.teams.members import create as create
+from scheduler.people.teams.members import join as join
+from scheduler.people.teams.members import leave as leave
+from scheduler.people.teams.members import remove_member as remove_member
+from scheduler.people.teams.profiles import TeamProfile as TeamProfile
+from scheduler.people.teams.refusals import NotFounder as NotFounder
+from scheduler.people.teams.refusals import NotMember as NotMember
+from scheduler.people.teams.refusals import SuccessorChanged as SuccessorChanged
+from scheduler.people.teams.refusals import TakenName as TakenName
+from scheduler.people.teams.refusals import TeamRefused as TeamRefused
+from scheduler.people.teams.refusals import UnknownTeam as UnknownTeam

@@ -1,0 +1,105 @@
+"""Locks accounts and teams, and changes the locked rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, TypeGuard
+
+from scheduler.models import Account, Team
+from scheduler.people import audit
+from scheduler.people.teams.refusals import NotFounder, NotMember, TeamRefused, UnknownTeam
+
+
+def lock_accounts(ids: Collection[int]) -> dict[int, Account]:
+    """Lock accounts in ascending id, and return them by id; unknown ids are ignored."""
+    rows = Account.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    return {account.pk: account for account in rows}
+
+
+def lock_teams(ids: Collection[int]) -> dict[int, Team]:
+    """Lock teams in ascending id, and return them by id; unknown ids are ignored."""
+    rows = Team.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
+    return {team.pk: team for team in rows}
+
+
+def lock_led(team_id: int, by: Account) -> Team:
+    """Lock a team and return it; raise `UnknownTeam`, or `NotFounder` if `by` does not lead it."""
+    team = lock_teams([team_id]).get(team_id)
+    if team is None:
+        raise unknown_team(team_id)
+    if team.founder_id != by.pk:
+        raise NotFounder(f"Only the founder of {team.name} may do this. Hint: ask the founder.")
+    return team
+
+
+def lock_own(account: Account) -> Team:
+    """Lock the team of a locked account and return it; raise `TeamRefused` without a team."""
+    if account.team_id is None:
+        raise TeamRefused("The account has no team. Hint: join a team first.")
+    return lock_teams([account.team_id])[account.team_id]
+
+
+def prepare_leaving(account: Account, team: Team | None = None) -> None:
+    """Prepare a locked account to leave its team, which is locked here unless it is passed."""
+    if account.team_id is None:
+        return
+    team = team or lock_own(account)
+    if team.founder_id == account.pk:
+        members = Account.objects.filter(team=team, is_active=True)
+        if members.exclude(pk=account.pk).exists():
+            raise TeamRefused(
+                f"The founder of {team.name} cannot leave it while it has other active members. "
+                "Hint: transfer the foundership first."
+            )
+        team.founder = None
+        team.save(update_fields=["founder"])
+    forget_request(team, account)
+
+
+def forget_request(team: Team, account: Account) -> None:
+    """Drop the account's request for the foundership of a locked team, if any."""
+    if team.requested_by_id == account.pk:
+        team.requested_by = None
+        team.save(update_fields=["requested_by"])
+
+
+def set_team(account: Account, team_id: int | None) -> None:
+    account.team_id = team_id
+    account.save(update_fields=["team"])
+
+
+def give_foundership(team: Team, account: Account | None, *, now: datetime) -> Team:
+    """Make a locked member the founder of a locked team; None leaves it without a founder."""
+    former = team.founder_id
+    team.founder, team.requested_by, team.requested_at = account, None, None
+    team.save(update_fields=["founder", "requested_by", "requested_at"])
+    details = {"founder": None if account is None else account.pk, "former_founder": former}
+    record_change(team, details, now=now)
+    return team
+
+
+def active_member(team: Team, account: Account | None, account_id: int) -> Account:
+    """Return the account; raise `NotMember` if it is not an active member of the team."""
+    if not is_active_member(account, team):
+        raise not_member(team, account_id, "an active member")
+    return account
+
+
+def is_active_member(account: Account | None, team: Team) -> TypeGuard[Account]:
+    return account is not None and account.team_id == team.pk and account.is_active
+
+
+def not_member(team: Team, account_id: int, what: str) -> NotMember:
+    return NotMember(
+        f"Account {account_id} is not {what} of {team.name}. Hint: list the members of the team."
+    )
+
+
+def unknown_team(team_id: int) -> UnknownTeam:
+    return UnknownTeam(f"There is no team {team_id}. Hint: look the team up by its name.")
+
+
+def record_change(team: Team, details: Mapping[str, Any], *, now: datetime) -> None:
+    subject = f"team {team.pk} {team.name}"
+    audit.record(audit.Event.TEAM_CHANGED, now=now, subject=subject, details=details)

@@ -1,0 +1,132 @@
+"""Creates and changes teams; accounts join and leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from scheduler.models import Account, Team
+from scheduler.people.teams.locked_rows import (
+    forget_request,
+    lock_accounts,
+    lock_led,
+    lock_teams,
+    not_member,
+    prepare_leaving,
+    record_change,
+    set_team,
+    unknown_team,
+)
+from scheduler.people.teams.profiles import TeamProfile, checked_fields
+from scheduler.people.teams.refusals import TakenName, TeamRefused
+
+
+def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
+    """Create a team; the founder leaves their team, if any, and becomes the first member.
+
+    Raises `BadName`, and `TeamRefused` for an invalid or taken value, or if the founder may not
+    leave their team.
+    """
+    fields = checked_fields(asdict(profile))
+    with transaction.atomic():
+        account = lock_accounts([founder.pk])[founder.pk]
+        prepare_leaving(account)
+        team = _save_new(Team(**fields, founder=account, created_at=now))
+        set_team(account, team.pk)
+        record_change(team, {"created": True, "founder": account.pk}, now=now)
+    return team
+
+
+def change(team_id: int, fields: Mapping[str, Any], *, by: Account, now: datetime) -> Team:
+    """Change fields of `TeamProfile`; only the founder may.
+
+    Raises `UnknownTeam`, `NotFounder`, `BadName` and `TeamRefused`.
+    """
+    checked = checked_fields(fields)
+    with transaction.atomic():
+        team = lock_led(team_id, by)
+        for name, value in checked.items():
+            setattr(team, name, value)
+        try:
+            with transaction.atomic():
+                team.save(update_fields=list(checked))
+        except IntegrityError as error:
+            raise _taken(team.name) from error
+        record_change(team, {"changed": sorted(checked)}, now=now)
+    return team
+
+
+def join(account: Account, team_id: int) -> Team:
+    """Make an account a member of a team that accepts members; it leaves its former team.
+
+    Raises `UnknownTeam`, and `TeamRefused` if the team accepts no members or if the account may not
+    leave its team.
+    """
+    with transaction.atomic():
+        locked = lock_accounts([account.pk])[account.pk]
+        if locked.team_id == team_id:
+            return _find(team_id)
+        # Two teams: in ascending id, as every transaction locks teams.
+        teams = lock_teams([team_id] if locked.team_id is None else [team_id, locked.team_id])
+        team = teams.get(team_id)
+        if team is None:
+            raise unknown_team(team_id)
+        if not team.joinable:
+            raise TeamRefused(f"Team {team.name} accepts no members. Hint: ask its founder.")
+        prepare_leaving(locked, teams.get(locked.team_id or 0))
+        set_team(locked, team_id)
+    return team
+
+
+def leave(account: Account) -> None:
+    """Remove an account from its team, if any.
+
+    Raises `TeamRefused` if the account leads other active members.  A team that is left by its
+    founder, and whose other members are inactive, has no founder.
+    """
+    with transaction.atomic():
+        locked = lock_accounts([account.pk])[account.pk]
+        prepare_leaving(locked)
+        set_team(locked, None)
+
+
+def remove_member(team_id: int, member_id: int, *, by: Account, now: datetime) -> None:
+    """Remove another member, who may be inactive, from a team; only the founder may.
+
+    Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if the account is not a member.
+    """
+    if member_id == by.pk:
+        raise TeamRefused("Founders cannot remove themselves. Hint: leave the team.")
+    with transaction.atomic():
+        accounts = lock_accounts([by.pk, member_id])
+        team = lock_led(team_id, by)
+        member = accounts.get(member_id)
+        if member is None or member.team_id != team.pk:
+            raise not_member(team, member_id, "a member")
+        forget_request(team, member)
+        set_team(member, None)
+        record_change(team, {"removed": member_id}, now=now)
+
+
+def _save_new(team: Team) -> Team:
+    try:
+        with transaction.atomic():
+            team.save(force_insert=True)
+    except IntegrityError as error:
+        raise _taken(team.name) from error
+    return team
+
+
+def _find(team_id: int) -> Team:
+    team = Team.objects.filter(pk=team_id).first()
+    if team is None:
+        raise unknown_team(team_id)
+    return team
+
+
+def _taken(name: str) -> TakenName:
+    return TakenName(f"There is a team {name} already. Hint: choose another name.")

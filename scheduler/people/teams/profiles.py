@@ -1,0 +1,58 @@
+"""The fields of a team that its founder sets, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.core.validators import URLValidator
+
+from scheduler.models import Team
+from scheduler.people.account_keys import good_name
+from scheduler.people.teams.refusals import TeamRefused
+
+MAX_DESCRIPTION, MAX_COUNTRY, MAX_URL = 10_000, 64, 200
+_check_url = URLValidator(schemes=["http", "https"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamProfile:
+    """The fields of a team that its founder sets."""
+
+    name: str
+    kind: int = Team.Kind.NONE
+    url: str = ""
+    description: str = ""
+    country: str = ""
+    joinable: bool = True
+
+
+def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields in their stored form; raise `BadName` or `TeamRefused`."""
+    checked = dict(fields)
+    if "name" in checked:
+        checked["name"] = good_name(str(checked["name"]))
+    if "kind" in checked and checked["kind"] not in Team.Kind.values:
+        raise TeamRefused(
+            f"{checked['kind']} is not a type of teams. Hint: use 0 to {max(Team.Kind.values)}."
+        )
+    if url := checked.get("url"):
+        try:
+            _check_url(url)
+        except ValidationError:
+            raise TeamRefused(
+                f"{url[:60]!r} is not a web address. Hint: begin it with https://."
+            ) from None
+    for name, limit in (
+        ("url", MAX_URL),
+        ("country", MAX_COUNTRY),
+        ("description", MAX_DESCRIPTION),
+    ):
+        value = str(checked.get(name, ""))
+        if len(value) > limit or "\0" in value:
+            raise TeamRefused(
+                f"The {name} has {len(value)} characters. Hint: give at most {limit}, without NUL."
+            )
+    return checked

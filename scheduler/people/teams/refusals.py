@@ -1,0 +1,33 @@
+"""The exceptions for refused changes of teams."""
+
+from __future__ import annotations
+
+
+class TeamRefused(ValueError):
+    """A change of a team is refused. Hint: see the message."""
+
+    error_num = -1
+
+
+class UnknownTeam(TeamRefused):
+    """No team has this id. Hint: look the team up by its name."""
+
+    error_num = -136
+
+
+class NotMember(TeamRefused):
+    """The account is not an active member of the team. Hint: list the members of the team."""
+
+    error_num = -136
+
+
+class NotFounder(TeamRefused):
+    """The account is not the founder of the team. Hint: ask the founder."""
+
+
+class TakenName(TeamRefused):
+    """Another team has this name. Hint: choose another name."""
+
+
+class SuccessorChanged(TeamRefused):
+    """The members of a founder's team changed during the erasure. Hint: try again."""

@@ -1,0 +1,75 @@
+"""Reads a team as a visitor may see it, with what the visitor can do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import F
+
+from scheduler.models import Account, Team
+from scheduler.people import team_reads
+from scheduler.people.rules.foundership import Step, assumable_at, next_step, requestable_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeamView:
+    """A team for one visitor.
+
+    `founder_name` is empty if the founder may not be named, or if there is none.  `requester_id` is
+    that of an open request for the foundership, for the founder only.  `step` is what a member who
+    is not the founder can do, and `step_at` the time at which WAIT or NOTHING ends.
+    """
+
+    team: Team
+    founder_name: str
+    is_member: bool
+    is_founder: bool
+    requester_id: int | None
+    requester_name: str
+    step: Step | None
+    step_at: datetime | None
+
+
+def read(team_id: int, viewer: Account | None, *, now: datetime) -> TeamView | None:
+    """Return the team as the viewer may see it, None as a viewer is not logged in."""
+    rows = team_reads.with_founder_shares().filter(pk=team_id)
+    team: Any = rows.annotate(
+        founder_name=F("founder__name"), requester_name=F("requested_by__name")
+    ).first()
+    if team is None:
+        return None
+    is_member = viewer is not None and viewer.team_id == team.pk
+    is_founder = is_member and viewer is not None and team.founder_id == viewer.pk
+    step, step_at = None, None
+    if viewer is not None and is_member and not is_founder:
+        step = next_step(
+            founder_id=team.founder_id,
+            requested_by_id=team.requested_by_id,
+            requested_at=team.requested_at,
+            account_id=viewer.pk,
+            now=now,
+        )
+        if step is Step.WAIT:
+            step_at = assumable_at(team.requested_at)
+        elif step is Step.NOTHING:
+            step_at = requestable_at(team.requested_at, is_open=team.requested_by_id is not None)
+    is_named = is_founder or team_reads.shown_founder_id(team)
+    return TeamView(
+        team=team,
+        founder_name=name_of(team.founder_id, team.founder_name) if is_named else "",
+        is_member=is_member,
+        is_founder=is_founder,
+        requester_id=team.requested_by_id if is_founder else None,
+        requester_name=name_of(team.requested_by_id, team.requester_name) if is_founder else "",
+        step=step,
+        step_at=step_at,
+    )
+
+
+def name_of(account_id: int | None, name: str | None) -> str:
+    """Return the name of an account, or its number if it has none; "" without an account."""
+    if account_id is None:
+        return ""
+    return name or f"Account {account_id}"

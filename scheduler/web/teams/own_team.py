@@ -1,0 +1,161 @@
+"""The pages with which accounts create, join, leave and lead teams."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from typing import Any, Final
+
+from django.contrib import messages
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_http_methods, require_POST
+
+from scheduler.models import Account, Team
+from scheduler.people import teams
+from scheduler.people.teams import TeamProfile, TeamRefused, team_lists, team_views
+from scheduler.web.accounts.views import own_page
+from scheduler.web.teams.forms import TeamForm
+
+_read_or_send = require_http_methods(["GET", "HEAD", "POST"])
+_FIELDS: Final = tuple(field.name for field in fields(TeamProfile))
+
+
+@_read_or_send
+@own_page
+def create(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the form that creates a team; a POST creates it."""
+    form = TeamForm(request.POST or None, initial=asdict(TeamProfile(name="")))
+    if request.method == "POST" and form.is_valid():
+        with form.refusable():
+            team = teams.create(account, TeamProfile(**form.cleaned_data), now=timezone.now())
+            messages.success(request, _("The team is created. You lead it."))
+            return redirect("team", team.pk)
+    return _page(request, "create", {"form": form, "own_team": account.team})
+
+
+@_read_or_send
+@own_page
+def edit(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
+    """Return the form that changes a team, for its founder; a POST changes it."""
+    team = _led(account, team_id)
+    form = TeamForm(request.POST or None, initial={name: getattr(team, name) for name in _FIELDS})
+    if request.method == "POST" and form.is_valid():
+        changed = {name: form.cleaned_data[name] for name in form.changed_data}
+        with form.refusable():
+            if changed:
+                teams.change(team.pk, changed, by=account, now=timezone.now())
+            messages.success(request, _("Your changes are saved."))
+            return redirect("team", team.pk)
+    return _page(request, "edit", {"form": form, "team": team})
+
+
+@require_POST
+@own_page
+def join(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
+    """Make the account a member of the team."""
+    _find(team_id)
+    try:
+        team = teams.join(account, team_id)
+    except TeamRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, _("You are a member of %(team)s.") % {"team": team.name})
+    return redirect("team", team_id)
+
+
+@require_POST
+@own_page
+def leave(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
+    """Remove the account from the team; a page of a former team changes nothing."""
+    if account.team_id != team_id:
+        raise Http404
+    try:
+        teams.leave(account)
+    except TeamRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, _("You left the team. Your credit stays with it."))
+    return redirect("team", team_id)
+
+
+@require_POST
+@own_page
+def foundership(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
+    """Request, assume or decline the foundership of the account's team, by the field `action`."""
+    if account.team_id != team_id:
+        raise Http404
+    now = timezone.now()
+    try:
+        match request.POST.get("action", ""):
+            case "request":
+                team = teams.request_foundership(account, now=now)
+            case "assume":
+                team = teams.assume_foundership(account, now=now)
+            case "decline":
+                team = teams.decline_request(team_id, by=account, now=now)
+            case _:
+                raise Http404
+    except TeamRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        if team.founder_id == account.pk and request.POST["action"] != "decline":
+            messages.success(request, _("You lead the team."))
+        elif team.requested_by_id == account.pk:
+            messages.success(request, _("The founder can answer your request for 60 days."))
+        else:
+            messages.success(request, _("The request is declined."))
+    return redirect("team", team_id)
+
+
+@_read_or_send
+@own_page
+def member(
+    request: HttpRequest, account: Account, team_id: int, account_id: int
+) -> HttpResponseBase:
+    """Return the page of a member for the founder; a POST removes them or makes them founder."""
+    team = _led(account, team_id)
+    other = team_lists.member(team_id, account_id)
+    if other is None or other.pk == account.pk:
+        raise Http404
+    name = team_views.name_of(other.pk, other.name)
+    if request.method != "POST":
+        return _page(request, "member", {"team": team, "member": other, "name": name})
+    now = timezone.now()
+    try:
+        match request.POST.get("action", ""):
+            case "remove":
+                teams.remove_member(team_id, other.pk, by=account, now=now)
+                text = _("%(name)s is not a member any more.")
+            case "transfer":
+                teams.transfer(team_id, other.pk, by=account, now=now)
+                text = _("%(name)s leads the team now.")
+            case _:
+                raise Http404
+    except TeamRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, text % {"name": name})
+    return redirect("team", team_id)
+
+
+def _find(team_id: int) -> Team:
+    team = Team.objects.filter(pk=team_id).first()
+    if team is None:
+        raise Http404
+    return team
+
+
+def _led(account: Account, team_id: int) -> Team:
+    """Return the team; raise 404 if the account is not its founder."""
+    team = _find(team_id)
+    if team.founder_id != account.pk:
+        raise Http404
+    return team
+
+
+def _page(request: HttpRequest, name: str, context: dict[str, Any]) -> TemplateResponse:
+    return TemplateResponse(request, f"teams/{name}.html", context)

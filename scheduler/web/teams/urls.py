@@ -1,0 +1,19 @@
+"""The URLs of the pages of teams."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from scheduler.web.teams import own_team, views
+
+urlpatterns = [
+    path("teams/", views.team_list, name="teams"),
+    path("teams/new/", own_team.create, name="team_create"),
+    path("teams/<int:team_id>/", views.team, name="team"),
+    path("teams/<int:team_id>/edit/", own_team.edit, name="team_edit"),
+    path("teams/<int:team_id>/join/", own_team.join, name="team_join"),
+    path("teams/<int:team_id>/leave/", own_team.leave, name="team_leave"),
+    path("teams/<int:team_id>/foundership/", own_team.foundership, name="team_foundership"),
+    path("teams/<int:team_id>/members/<int:account_id>/", own_team.member, name="team_member"),
+    path("team_display.php", views.team_display, name="team_display"),
+]

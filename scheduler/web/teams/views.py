@@ -1,0 +1,120 @@
+"""The pages of teams that everybody can see: a list with a search, and a page of each team."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.http import require_safe
+
+from scheduler.models import Account, Team
+from scheduler.people.teams import team_lists, team_views
+from scheduler.web import lists
+from scheduler.web.accounts.views import attributed
+from scheduler.web.volunteers.shown import time_of
+
+#: Rows of a page.
+TEAMS_PER_PAGE, MEMBERS_PER_PAGE = 50, 50
+#: Columns of both lists that sort them, and the direction of the first click.
+_COLUMNS: Final = (
+    ("recent", _("recent average"), "-"),
+    ("total", _("credit"), "-"),
+)
+_TEAM_COLUMNS: Final = (("name", _("team"), ""), *_COLUMNS, ("created", _("created"), "-"))
+_MEMBER_COLUMNS: Final = (("name", _("member"), ""), *_COLUMNS)
+_DEFAULT_ORDER: Final = "-recent"
+
+
+@require_safe
+@attributed
+def team_list(request: HttpRequest) -> HttpResponseBase:
+    """Return the list of teams.
+
+    Parameters are `q`, the beginning of a name, `sort`, a key of `team_lists.TEAM_ORDERS` with an
+    optional "-", and `after`, the id of the last team on the previous page.  Invalid ones are
+    ignored.
+    """
+    prefix = request.GET.get("q", "").strip()
+    order = lists.order_of(request.GET.get("sort", ""), team_lists.TEAM_ORDERS, _DEFAULT_ORDER)
+    after = lists.row_id(request.GET.get("after", ""))
+    listed = team_lists.teams(prefix=prefix, order=order, after=after, count=TEAMS_PER_PAGE)
+    now = timezone.now()
+    context = {
+        "prefix": prefix,
+        "order": order,
+        "teams": [
+            {"team": each, "kind": kind_of(each), "created": time_of(each.created_at, now=now)}
+            for each in listed.rows
+        ],
+        "columns": {
+            key: lists.column(key, label, first, order, q=prefix)
+            for key, label, first in _TEAM_COLUMNS
+        },
+        "first": lists.link(q=prefix, sort=order) if after else "",
+        "next": lists.link(q=prefix, sort=order, after=listed.last_id) if listed.last_id else "",
+        "max_matches": team_lists.MAX_MATCHES,
+    }
+    return _page(request, "teams", context)
+
+
+@require_safe
+@attributed
+def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
+    """Return the page of a team, with its members who share their statistics.
+
+    The founder sees the other active members, too.  Parameters are those of `team_list`, without
+    `q`.
+    """
+    viewer = request.user if isinstance(request.user, Account) else None
+    now = timezone.now()
+    view = team_views.read(team_id, viewer, now=now)
+    if view is None:
+        raise Http404
+    order = lists.order_of(request.GET.get("sort", ""), team_lists.MEMBER_ORDERS, _DEFAULT_ORDER)
+    after = lists.row_id(request.GET.get("after", ""))
+    listed = team_lists.members(
+        team_id, all_active=view.is_founder, order=order, after=after, count=MEMBERS_PER_PAGE
+    )
+    context = {
+        "view": view,
+        "team": view.team,
+        "kind": kind_of(view.team),
+        "is_web_address": view.team.url.startswith(("https://", "http://")),
+        "created": time_of(view.team.created_at, now=now),
+        "own_team": None if viewer is None or view.is_member else viewer.team,
+        "is_listed": viewer is not None and viewer.share_statistics,
+        "step_at": time_of(view.step_at, now=now),
+        "members": [
+            {"account": each, "name": team_views.name_of(each.pk, each.name)}
+            for each in listed.rows
+        ],
+        "member_count": team_lists.count_members(team_id, all_active=view.is_founder),
+        "max_members": team_lists.MAX_MEMBERS,
+        "columns": {
+            key: lists.column(key, label, first, order) for key, label, first in _MEMBER_COLUMNS
+        },
+        "first": lists.link(sort=order) if after else "",
+        "next": lists.link(sort=order, after=listed.last_id) if listed.last_id else "",
+    }
+    return _page(request, "team", context)
+
+
+@require_safe
+def team_display(request: HttpRequest) -> HttpResponseBase:
+    """Redirect from BOINC's page of a team, which statistics sites link, to ours."""
+    team_id = lists.row_id(request.GET.get("teamid", ""))
+    return redirect("teams") if team_id is None else redirect("team", team_id)
+
+
+def kind_of(team: Team) -> str:
+    """Return the type of a team in words, or an empty text if it has none."""
+    return "" if team.kind == Team.Kind.NONE else Team.Kind(team.kind).label.lower()
+
+
+def _page(request: HttpRequest, name: str, context: dict[str, Any]) -> TemplateResponse:
+    return TemplateResponse(request, f"teams/{name}.html", context)
