@@ -29,7 +29,13 @@ from scheduler.api.endpoints import (
     workunits,
 )
 from scheduler.api.endpoints.bulk import holding, query_submissions
-from scheduler.api.endpoints.people import consents, own_computers, own_results, teams
+from scheduler.api.endpoints.people import (
+    consents,
+    own_computers,
+    own_results,
+    preferences,
+    teams,
+)
 from scheduler.api.endpoints.task_lists import bundles
 from scheduler.api.pool import endpoints as pool
 
@@ -81,6 +87,8 @@ urlpatterns = [
     path("me/consents", consents.Consents.as_view()),
     path("me/computers", own_computers.MyComputers.as_view()),
     path("me/computers/<id:host_id>", own_computers.MyComputer.as_view()),
+    path("me/preferences/computing", preferences.ComputingPreferences.as_view()),
+    path("me/preferences/project", preferences.ProjectPreferences.as_view()),
     path("me/results", own_results.MyResults.as_view()),
     path("me/results/<id:result_id>", own_results.MyResult.as_view()),
     path("me/team", teams.MyTeam.as_view()),

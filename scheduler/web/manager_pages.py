@@ -25,10 +25,6 @@ PAGES: Final = {
         "Your account exists",
         "BOINC attaches this computer automatically and requests work soon. You are done.",
     ),
-    "prefs.php": (
-        "Preferences",
-        "Preferences cannot be changed on this site yet. In BOINC Manager, use Options.",
-    ),
 }
 #: The pages of this site that replace pages of BOINC's.
 MOVED: Final = {
@@ -38,6 +34,7 @@ MOVED: Final = {
     "weak_auth.php": "account_keys",
     "hosts_user.php": "account_computers",
     "results.php": "account_results",
+    "prefs.php": "account_computing_preferences",
 }
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}
