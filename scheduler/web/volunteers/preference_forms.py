@@ -55,14 +55,19 @@ class PreferencesForm(forms.Form):
         data = self.data.copy()
         data["version"] = stored.version
         self.data = data
-        own_values = self.values()
-        texts = self.texts(stored.values)
-        for name, value in stored.values.items():
-            if own_values.get(name) != value and name in self.fields:
-                text = texts.get(name, value) or _("none")
-                if isinstance(value, bool):
-                    text = _("on") if value else _("off")
+        given, current = self.texts(self.values()), self.texts(stored.values)
+        for name in given:
+            if _comparable(given[name]) != _comparable(current[name]) and name in self.fields:
+                text = self._in_words(name, current[name])
                 self.add_error(name, _("The stored value is now: {}.").format(text))
+
+    def _in_words(self, name: str, value: Any) -> str:  # noqa: ANN401  of any field
+        if isinstance(value, bool):
+            return _("on") if value else _("off")
+        if choices := getattr(self.fields[name], "choices", None):
+            labels = [str(label) for choice, label in choices if choice in value]
+            return ", ".join(labels) or _("none")
+        return str(value) or _("none")
 
     def texts(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the initial values of the fields for stored values."""
@@ -92,6 +97,11 @@ class ComputingForm(PreferencesForm):
             for name, setting in own_preferences.COMPUTING_SETTINGS.items()
             if (value := self.cleaned_data.get(name)) is not None
         }
+
+
+def _comparable(value: Any) -> Any:  # noqa: ANN401  of any field
+    """Return a value in which the order of selected choices does not matter."""
+    return frozenset(value) if isinstance(value, list | tuple) else value
 
 
 def _field(setting: Setting) -> forms.Field:
