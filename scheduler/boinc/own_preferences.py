@@ -192,6 +192,10 @@ def _edit(
                 "Hint: compare them with the stored values, and save again to replace these."
             )
         changed = edited(nodes, current)
+        if not stored_prefs.section(changed, "", kind.form):
+            # Without general settings, clients would turn off all settings that are on or off.
+            defaults = kind.encode(dict(kind.defaults))
+            changed = stored_prefs.with_section(changed, "", kind.form, defaults)
         columns = _stored_columns(stored, kind, changed, now=now)
         Account.objects.filter(pk=stored.pk).update(**columns)
         for name, value in columns.items():
