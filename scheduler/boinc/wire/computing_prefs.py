@@ -45,6 +45,9 @@ class Setting:
         return self.unit if self.scale == 1 else "bytes/s"
 
 
+_WHILE_IDLE: Final = (
+    "While the computer is not in use, for clients from version 8 on. 0 means as above."
+)
 _NO_LIMIT: Final = "0 means no limit."
 _SAME_HOURS: Final = "If both hours are the same, any time is allowed. 8.5 is half past eight."
 _MOST: Final = 9_999_999
@@ -84,10 +87,10 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         Setting("end_hour", "Compute only until", 0, "hour of the day", 0, 24),
     ),
     "Processors": (
-        Setting("max_ncpus_pct", "Use at most this share of the processors", 100, "%", 1, 100),
+        Setting("max_ncpus_pct", "Processors, at most", 100, "%", 1, 100),
         Setting(
             "cpu_usage_limit",
-            "Use at most this share of the processor time",
+            "Processor time, at most",
             100,
             "%",
             1,
@@ -96,21 +99,21 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         ),
         Setting(
             "niu_max_ncpus_pct",
-            "Processors while the computer is not in use",
+            "Processors while idle, at most",
             0,
             "%",
             0,
             100,
-            "0 means as above. For clients from version 8 on.",
+            _WHILE_IDLE,
         ),
         Setting(
             "niu_cpu_usage_limit",
-            "Processor time while the computer is not in use",
+            "Processor time while idle, at most",
             0,
             "%",
             0,
             100,
-            "0 means as above. For clients from version 8 on.",
+            _WHILE_IDLE,
         ),
         Setting("cpu_scheduling_period_minutes", "Switch between tasks every", 60, "minutes", 1, 9999),
     ),
@@ -125,11 +128,11 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
             "Increase it for a computer that is rarely connected.",
         ),
         Setting("work_buf_additional_days", "Store up to an additional", 0.5, "days", 0, 10),
-        Setting("disk_interval", "Tasks save their state at most every", 60, "seconds", 0, _MOST),
+        Setting("disk_interval", "Save states of tasks every", 60, "seconds", 0, _MOST),
     ),
     "Memory": (
-        Setting("ram_max_used_busy_pct", "While the computer is in use, at most", 50, "%", 1, 100),
-        Setting("ram_max_used_idle_pct", "While it is not in use, at most", 90, "%", 1, 100),
+        Setting("ram_max_used_busy_pct", "While in use, at most", 50, "%", 1, 100),
+        Setting("ram_max_used_idle_pct", "While not in use, at most", 90, "%", 1, 100),
         Setting("vm_max_used_pct", "Page file or swap space, at most", 75, "%", 1, 100),
         Setting(
             "leave_apps_in_memory",
@@ -141,7 +144,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
     "Disk": (
         Setting("disk_max_used_gb", "Use at most", 0, "GB", 0, _MOST, _NO_LIMIT),
         Setting("disk_min_free_gb", "Leave free at least", 0.1, "GB", 0, _MOST),
-        Setting("disk_max_used_pct", "Use at most this share of the disk", 90, "%", 1, 100),
+        Setting("disk_max_used_pct", "Share of the disk, at most", 90, "%", 1, 100),
     ),
     "Network": (
         Setting(
@@ -151,7 +154,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         Setting("daily_xfer_limit_mb", "Transfer at most", 0, "MB", 0, _MOST, _NO_LIMIT),
         Setting(
             "daily_xfer_period_days",
-            "in a period of",
+            "In a period of",
             0,
             "days",
             0,

@@ -108,7 +108,7 @@ def _field(setting: Setting) -> forms.Field:
     if setting.is_flag:
         return forms.BooleanField(label=setting.label, help_text=setting.help, required=False)
     default = f"{_shown(setting, setting.default)} {setting.unit}"
-    parts = [setting.help, _("The default is {}.").format(default)]
+    parts = [setting.help, _("The default is {}.").format(default) if setting.default else ""]
     return forms.FloatField(
         label=f"{setting.label} ({setting.unit})",
         min_value=setting.low,
