@@ -201,16 +201,12 @@ def _edit(
         for name, value in columns.items():
             setattr(stored, name, value)
         details = {"fields": [kind.column], "location": location}
-        audit.record(
-            audit.Event.ACCOUNT_CHANGED, now=now, subject=stored.email, details=details
-        )
+        audit.record(audit.Event.ACCOUNT_CHANGED, now=now, subject=stored.email, details=details)
         nodes, is_readable = _parse(stored, kind)
         return _of_location(stored, kind, nodes, location, is_readable=is_readable)
 
 
-def _stored_columns(
-    stored: Account, kind: Kind, nodes: Sequence[Any], *, now: datetime
-) -> Values:
+def _stored_columns(stored: Account, kind: Kind, nodes: Sequence[Any], *, now: datetime) -> Values:
     """Return the columns to store; the time of computing preferences grows with each change.
 
     Clients store preferences only if they are newer than their own ones, and the clock of a client

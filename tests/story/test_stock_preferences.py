@@ -40,7 +40,9 @@ class Visitor:
         for tag in re.findall(r"<input[^>]*>", form):
             name, value = (re.search(rf'\b{key}="([^"]*)"', tag) for key in ("name", "value"))
             if name and ("checkbox" not in tag or "checked" in tag):
-                sent.setdefault(name[1], []).append(value[1] if value else "on")
+                sent.setdefault(name[1], []).append(
+                    value[1] if value else "on" if "checkbox" in tag else ""
+                )
         return self.page(path, {**sent, **{name: [value] for name, value in changes.items()}})
 
 
@@ -81,7 +83,8 @@ def test_client_gets_saved_preferences_and_those_of_its_location(our_project, st
     )
 
     # Project preferences: those of its location replace the general ones.
-    visitor.fill_in(PROJECT, resource_share="250")
+    page = visitor.fill_in(PROJECT, resource_share="250")
+    assert "The preferences are saved" in page
     ask_until(
         client,
         lambda: "<resource_share>250</resource_share>" in account_file(client),

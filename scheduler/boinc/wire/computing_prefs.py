@@ -115,7 +115,9 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
             100,
             _WHILE_IDLE,
         ),
-        Setting("cpu_scheduling_period_minutes", "Switch between tasks every", 60, "minutes", 1, 9999),
+        Setting(
+            "cpu_scheduling_period_minutes", "Switch between tasks every", 60, "minutes", 1, 9999
+        ),
     ),
     "Work on the computer": (
         Setting(
@@ -166,7 +168,9 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
     ),
 }
 SETTINGS: Final = {each.name: each for group in GROUPS.values() for each in group}
-DEFAULTS: Final[Mapping[str, float | bool]] = {each.name: each.default for each in SETTINGS.values()}
+DEFAULTS: Final[Mapping[str, float | bool]] = {
+    each.name: each.default for each in SETTINGS.values()
+}
 #: The elements with the project from which a client got preferences are dropped by an edit.
 FORMAT: Final = Format(
     "global_preferences",
@@ -186,7 +190,9 @@ def decode(texts: Mapping[str, list[str | None]]) -> Values:
 
 def encode(values: Mapping[str, float | bool]) -> list[tuple[str, str]]:
     """Return the elements of all settings; those that `values` lacks have their defaults."""
-    return [(name, xml.real_text(values.get(name, each.default))) for name, each in SETTINGS.items()]
+    return [
+        (name, xml.real_text(values.get(name, each.default))) for name, each in SETTINGS.items()
+    ]
 
 
 def _value(setting: Setting, texts: list[str | None]) -> float | bool:

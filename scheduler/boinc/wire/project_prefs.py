@@ -124,8 +124,6 @@ def encode(prefs: ProjectPreferences) -> list[tuple[str, str]]:
     ]
 
 
-
-
 def _of_venue(nodes: Sequence[Node], venue: str) -> Sequence[Node]:
     """Return the children of the venue's element, or all nodes if there is no such venue."""
     if venue:

@@ -18,7 +18,6 @@ from scheduler.boinc.wire import xml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
 
     from scheduler.boinc.wire.xml import Node
 

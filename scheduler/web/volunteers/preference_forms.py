@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext as _
 
 from scheduler.boinc import own_preferences
@@ -42,6 +44,9 @@ class PreferencesForm(forms.Form):
     version = forms.CharField(max_length=64, widget=forms.HiddenInput)
     groups: Mapping[str, tuple[str, ...]]
 
+    def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        super().__init__(data, initial={"version": stored.version, **self.texts(stored.values)})
+
     def field_groups(self) -> Iterator[FieldGroup]:
         for title, names in self.groups.items():
             yield FieldGroup(title, [self[name] for name in names])
@@ -52,9 +57,8 @@ class PreferencesForm(forms.Form):
 
     def compare(self, stored: OwnPreferences) -> None:
         """Show the stored value at each field that has another one; the form gets its version."""
-        data = self.data.copy()
-        data["version"] = stored.version
-        self.data = data
+        self.data = MultiValueDict(cast("MultiValueDict[str, str]", self.data))
+        self.data["version"] = stored.version
         given, current = self.texts(self.values()), self.texts(stored.values)
         for name in given:
             if _comparable(given[name]) != _comparable(current[name]) and name in self.fields:
@@ -77,9 +81,8 @@ class PreferencesForm(forms.Form):
 class ComputingForm(PreferencesForm):
     """The form of the computing preferences, in the units that are shown."""
 
-    def __init__(self, *args: Any, stored: OwnPreferences, **kwargs: Any) -> None:
-        initial = {"version": stored.version, **self.texts(stored.values)}
-        super().__init__(*args, initial=initial, **kwargs)
+    def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        super().__init__(data, stored=stored)
         self.groups = {
             title: tuple(setting.name for setting in settings)
             for title, settings in own_preferences.COMPUTING_GROUPS.items()
@@ -118,7 +121,7 @@ def _field(setting: Setting) -> forms.Field:
     )
 
 
-def _shown(setting: Setting, value: float | bool) -> float | bool:
+def _shown(setting: Setting, value: float) -> float | bool:
     """Return a value in the unit that is shown; a whole number has no decimals."""
     if setting.is_flag:
         return value
@@ -193,9 +196,8 @@ class ProjectForm(PreferencesForm):
         "Keywords": ("keywords_yes", "keywords_no"),
     }
 
-    def __init__(self, *args: Any, stored: OwnPreferences, **kwargs: Any) -> None:
-        initial = {"version": stored.version, **self.texts(stored.values)}
-        super().__init__(*args, initial=initial, **kwargs)
+    def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        super().__init__(data, stored=stored)
         self.fields["selected_apps"].choices = _app_choices(  # type: ignore[attr-defined]
             stored.values["selected_apps"]
         )

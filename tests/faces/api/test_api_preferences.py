@@ -135,9 +135,7 @@ def test_change_in_between_is_refused_by_if_match(program):
     assert changed.status_code == 200
     late = program.send("patch", PROJECT, {"max_held": 2}, headers={"If-Match": etag})
     assert (late.status_code, late.json()["code"]) == (412, "changed_meanwhile")
-    again = program.send(
-        "patch", PROJECT, {"max_held": 3}, headers={"If-Match": changed["ETag"]}
-    )
+    again = program.send("patch", PROJECT, {"max_held": 3}, headers={"If-Match": changed["ETag"]})
     assert again.json()["settings"]["max_held"] == 3
     headers = {"If-None-Match": again["ETag"]}
     assert program.send("get", PROJECT, headers=headers).status_code == 304

@@ -54,7 +54,9 @@ def form_of(browser: Client, path: str) -> dict[str, Any]:
     """Return the values that a browser sends if nothing of the form is changed."""
     form = browser.get(path).context["form"]
     values = {name: form[name].value() for name in form.fields}
-    return {name: value for name, value in values.items() if value is not False and value is not None}
+    return {
+        name: value for name, value in values.items() if value is not False and value is not None
+    }
 
 
 def save(browser: Client, path: str, **changes: Any) -> Any:

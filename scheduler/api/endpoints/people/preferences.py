@@ -84,7 +84,7 @@ class ProjectSettings(Shown):
     keywords_yes = serializers.ListField(child=serializers.IntegerField())
     keywords_no = serializers.ListField(child=serializers.IntegerField())
 
-    def read_devices_off(self, values: Any) -> list[str]:  # noqa: ANN401  an object of any class
+    def read_devices_off(self, values: Any) -> list[str]:
         return [kind or "cpu" for kind in values.devices_off]
 
 
