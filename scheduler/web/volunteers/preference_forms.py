@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
-from django.utils.datastructures import MultiValueDict
 from django.utils.translation import gettext as _
 
 from scheduler.boinc import own_preferences
@@ -57,8 +56,9 @@ class PreferencesForm(forms.Form):
 
     def compare(self, stored: OwnPreferences) -> None:
         """Show the stored value at each field that has another one; the form gets its version."""
-        self.data = MultiValueDict(cast("MultiValueDict[str, str]", self.data))
-        self.data["version"] = stored.version
+        data = cast("QueryDict", self.data).copy()
+        data["version"] = stored.version
+        self.data = data
         given, current = self.texts(self.values()), self.texts(stored.values)
         for name in given:
             if _comparable(given[name]) != _comparable(current[name]) and name in self.fields:
