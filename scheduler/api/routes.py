@@ -33,6 +33,7 @@ from scheduler.api.endpoints.people import (
     consents,
     own_computers,
     own_results,
+    preferences,
     public_teams,
     teams,
 )
@@ -87,6 +88,8 @@ urlpatterns = [
     path("me/consents", consents.Consents.as_view()),
     path("me/computers", own_computers.MyComputers.as_view()),
     path("me/computers/<id:host_id>", own_computers.MyComputer.as_view()),
+    path("me/preferences/computing", preferences.ComputingPreferences.as_view()),
+    path("me/preferences/project", preferences.ProjectPreferences.as_view()),
     path("me/results", own_results.MyResults.as_view()),
     path("me/results/<id:result_id>", own_results.MyResult.as_view()),
     path("me/team", teams.MyTeam.as_view()),

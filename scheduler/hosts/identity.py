@@ -164,15 +164,16 @@ def adopt(
 ) -> None:
     """Store a client's cross-project id and global preferences; None leaves a value unchanged.
 
-    `global_prefs` is the text of the preferences and its modification time.
+    `global_prefs` is the text of the preferences and its modification time.  Newer preferences,
+    which the owner may have saved since the caller was read, are kept.
     """
-    changes: dict[str, Any] = {}
+    account = Account.objects.filter(pk=account_id)
     if cross_project_id:
-        changes["cross_project_id"] = cross_project_id
+        account.update(cross_project_id=cross_project_id)
     if global_prefs:
-        changes["global_prefs"], changes["global_prefs_mod_time"] = global_prefs
-    if changes:
-        Account.objects.filter(pk=account_id).update(**changes)
+        text, mod_time = global_prefs
+        older = account.filter(global_prefs_mod_time__lt=mod_time)
+        older.update(global_prefs=text, global_prefs_mod_time=mod_time)
 
 
 _FACTS = tuple(each.name for each in fields(HostDescription))

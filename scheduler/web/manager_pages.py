@@ -25,10 +25,6 @@ PAGES: Final = {
         "Your account exists",
         "BOINC attaches this computer automatically and requests work soon. You are done.",
     ),
-    "prefs.php": (
-        "Preferences",
-        "Preferences cannot be changed on this site yet. In BOINC Manager, use Options.",
-    ),
 }
 #: The pages of this site that replace pages of BOINC's.
 MOVED: Final = {
@@ -41,6 +37,7 @@ MOVED: Final = {
     "top_teams.php": "teams",
     "team_search.php": "teams",
     "team_create_form.php": "team_create",
+    "prefs.php": "account_computing_preferences",
 }
 _ONE_HOUR: Final = "public, max-age=3600"
 _TYPES: Final = {".xml": "text/xml", ".gz": "application/gzip"}

@@ -295,7 +295,8 @@ def test_owner_cannot_revoke_the_token_of_another_account(ada):
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/account/login/", "/account/signup/", "/stats/", "/prefs.php", "/no/such/page"]
+    "path",
+    ["/", "/account/login/", "/account/signup/", "/stats/", "/account_finish.php", "/no/such/page"],
 )
 def test_pages_allow_only_files_of_this_server(path):
     answer = Client().get(path)

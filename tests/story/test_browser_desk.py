@@ -16,6 +16,8 @@ EMAIL = "chief@example.org"
 KEEP = "#!/bin/sh\n{}\n"
 #: The pages of a volunteer's account.
 OWN = ("", "computers/", "results/", "email/", "password/", "keys/", "two-factor/", "erase/")
+#: The pages of a volunteer's preferences.
+PREFERENCES = ("preferences/computing/", "preferences/project/?location=work")
 ONE_RESULT = "SELECT id FROM result WHERE host_id IS NOT NULL LIMIT 1"
 STEPS = "/admin/scheduler/{}/".format
 FLOW = "#flow li:has-text('{}') b".format
@@ -145,7 +147,7 @@ def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, 
         submit(page, "Log in", login="ada@example.org", password=PASSWORD)
         [host], [result] = project.sql("SELECT id FROM host"), project.sql(ONE_RESULT)
         own = [f"computers/{host['id']}/{name}" for name in ("", "results/")]
-        for name in (*OWN, *own, f"results/{result['id']}/"):
+        for name in (*OWN, *PREFERENCES, *own, f"results/{result['id']}/"):
             page.goto(f"/account/{name}")
             assert "/login/" not in page.url
             faults += violations(page)

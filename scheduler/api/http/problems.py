@@ -16,6 +16,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 
 from scheduler.apps import app_versions, apps, deliveries
+from scheduler.boinc import own_preferences
 from scheduler.files.download_files import FileInMotion
 from scheduler.people import api_tokens, idempotency, teams
 from scheduler.people.account_keys import BadName
@@ -97,6 +98,8 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (teams.UnknownTeam, 404, "not_found"),
     (teams.TeamRefused, 409, "team_refused"),
     (BadName, 422, "bad_name"),
+    (own_preferences.UnknownLocation, 422, "unknown_location"),
+    (own_preferences.TooLong, 422, "preferences_too_long"),
     # Batches and workunits
     (ListRefused, 409, "list_refused"),
     (BatchNotReady, 409, "batch_not_ready"),

@@ -1,4 +1,4 @@
-"""Reads the volunteer's preferences for this project from the account.
+"""Reads and writes the volunteer's preferences for this project.
 
 This module uses no database, files or clock.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from scheduler.boinc.wire import xml
+from scheduler.boinc.wire.stored_prefs import Format
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 _ROOT: Final = "project_preferences"
 _NAME: Final = re.compile(r"""\bname\s*=\s*["']([^"']*)["']""")
 _MAX_IDS: Final = 1000
+#: The resource share of an account without one, and the largest that is accepted.
+DEFAULT_SHARE, MAX_SHARE = 100.0, 1e6
 
 # The kind of device that each element disables; "" is the CPU.
 _DEVICES: Final = {
@@ -31,6 +34,20 @@ _DEVICES: Final = {
 }
 
 
+#: In stored texts, the settings may be inside other elements, such as `<apps_selected>`.
+FORMAT: Final = Format(
+    _ROOT,
+    known=frozenset(
+        [
+            *("resource_share", "app_id", "allow_non_preferred_apps", "allow_beta_work"),
+            *_DEVICES,
+            *("max_cpus", "max_jobs", "yes", "no"),
+        ]
+    ),
+    nested=True,
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectPreferences:
     """A volunteer's preferences for this project, on computers of one venue.
@@ -38,7 +55,7 @@ class ProjectPreferences:
     If `selected_apps` is empty, all apps are allowed.  Otherwise, other apps are allowed only if
     `allow_other_apps` is set.  `devices_off` lists the disabled kinds of devices, as in
     `hosts.machines.Gpu`; "" is the CPU.  `max_cpus` and `max_held` limit the CPUs in use and the
-    results on a host; 0 means no limit.
+    results on a host; 0 means no limit.  Only clients use `resource_share`.
     """
 
     selected_apps: tuple[int, ...] = ()
@@ -49,6 +66,7 @@ class ProjectPreferences:
     max_held: int = 0
     keywords_yes: tuple[int, ...] = ()
     keywords_no: tuple[int, ...] = ()
+    resource_share: float = DEFAULT_SHARE
 
 
 def decode(text: str, venue: str) -> ProjectPreferences:
@@ -80,7 +98,30 @@ def decode(text: str, venue: str) -> ProjectPreferences:
         max_held=_limit(settings, "max_jobs"),
         keywords_yes=_ids(settings["yes"]),
         keywords_no=_ids(settings["no"]),
+        resource_share=_share(settings["resource_share"]),
     )
+
+
+def encode(prefs: ProjectPreferences) -> list[tuple[str, str]]:
+    """Return the elements of preferences, from which `decode` reads the same ones.
+
+    >>> encode(ProjectPreferences(selected_apps=(3,), max_held=2))[0:2]
+    [('resource_share', '100'), ('app_id', '3')]
+    """
+    flags = {
+        "allow_non_preferred_apps": prefs.allow_other_apps,
+        "allow_beta_work": prefs.allow_beta,
+        **{name: kind in prefs.devices_off for name, kind in _DEVICES.items()},
+    }
+    return [
+        ("resource_share", xml.real_text(prefs.resource_share)),
+        *(("app_id", str(app_id)) for app_id in prefs.selected_apps),
+        *((name, str(int(is_on))) for name, is_on in flags.items()),
+        ("max_jobs", str(prefs.max_held)),
+        ("max_cpus", str(prefs.max_cpus)),
+        *(("yes", str(number)) for number in prefs.keywords_yes),
+        *(("no", str(number)) for number in prefs.keywords_no),
+    ]
 
 
 def _of_venue(nodes: Sequence[Node], venue: str) -> Sequence[Node]:
@@ -120,6 +161,13 @@ def _is_on(settings: Mapping[str, Sequence[str | None]], name: str) -> bool:
     """Return True if an element is present and not 0; `<x/>` means `<x>1</x>` (BOINC's rule)."""
     first = settings[name][0] if settings[name] else "0"
     return first is None or xml.to_int(first) != 0
+
+
+def _share(texts: Sequence[str | None]) -> float:
+    """Return the resource share; without one that is a number, it is that of clients."""
+    if not texts or not re.match(r"\s*[+-]?\.?[0-9]", texts[0] or ""):
+        return DEFAULT_SHARE
+    return min(max(xml.to_real(texts[0] or ""), 0.0), MAX_SHARE)
 
 
 def _limit(settings: Mapping[str, Sequence[str | None]], name: str) -> int:

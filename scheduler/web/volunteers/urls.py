@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from scheduler.web.volunteers import views
+from scheduler.web.volunteers import preferences, views
 
 urlpatterns = [
     path("account/computers/", views.computers, name="account_computers"),
@@ -16,4 +16,10 @@ urlpatterns = [
     ),
     path("account/results/", views.results, name="account_results"),
     path("account/results/<int:result_id>/", views.result, name="account_result"),
+    path(
+        "account/preferences/computing/",
+        preferences.computing,
+        name="account_computing_preferences",
+    ),
+    path("account/preferences/project/", preferences.project, name="account_project_preferences"),
 ]

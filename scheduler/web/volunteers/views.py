@@ -90,6 +90,7 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
         "decisions": [(shown.time_of(each.at, now=now), each) for each in decisions],
         "records": own_hosts.records(host, today=now.date()),
         "venues": venues,
+        "location": host.venue if host.venue in dict(VENUES) else "",
     }
     return _page(request, "computer", context)
 

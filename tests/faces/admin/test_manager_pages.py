@@ -29,7 +29,6 @@ pytestmark = pytest.mark.django_db
 
 ADDRESSES = [
     "account_finish.php",
-    "prefs.php",
 ]
 SECRET = "ada@example.org"
 
@@ -65,6 +64,7 @@ def test_page_linked_by_boinc_manager_returns_html_without_queries(
         ("weak_auth.php", "/account/keys/"),
         ("hosts_user.php", "/account/computers/"),
         ("results.php", "/account/results/"),
+        ("prefs.php", "/account/preferences/computing/"),
     ],
 )
 def test_page_of_accounts_leads_to_the_page_of_this_site(

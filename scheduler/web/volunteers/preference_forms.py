@@ -1,0 +1,251 @@
+"""The forms of computing and project preferences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.http import QueryDict
+from django.utils.translation import gettext as _
+
+from scheduler.boinc import own_preferences
+from scheduler.boinc.own_preferences import OwnPreferences, Setting
+from scheduler.models import App
+
+_DEVICES: Final = (
+    ("", "Processor"),
+    ("nvidia", "NVIDIA GPU"),
+    ("amd", "AMD GPU"),
+    ("intel", "Intel GPU"),
+    ("apple", "Apple GPU"),
+)
+_MAX_KEYWORDS, _MAX_NUMBER = 100, 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class FieldGroup:
+    """Fields of a form that are shown together."""
+
+    title: str
+    visible_fields: list[forms.BoundField]
+
+
+class PreferencesForm(forms.Form):
+    """A form of preferences.
+
+    `groups` maps the titles of the groups to names of fields; `version` is that of the stored
+    preferences from which the form was made.
+    """
+
+    version = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    groups: Mapping[str, tuple[str, ...]]
+
+    def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        super().__init__(data, initial={"version": stored.version, **self.texts(stored.values)})
+
+    def field_groups(self) -> Iterator[FieldGroup]:
+        for title, names in self.groups.items():
+            yield FieldGroup(title, [self[name] for name in names])
+
+    def values(self) -> dict[str, Any]:
+        """Return the settings of a valid form, for `own_preferences.change`."""
+        raise NotImplementedError
+
+    def compare(self, stored: OwnPreferences) -> None:
+        """Show the stored value at each field that has another one; the form gets its version."""
+        data = cast("QueryDict", self.data).copy()
+        data["version"] = stored.version
+        self.data = data
+        given, current = self.texts(self.values()), self.texts(stored.values)
+        for name in given:
+            if _comparable(given[name]) != _comparable(current[name]) and name in self.fields:
+                text = self._in_words(name, current[name])
+                self.add_error(name, _("The stored value is now: {}.").format(text))
+
+    def _in_words(self, name: str, value: Any) -> str:  # noqa: ANN401  of any field
+        if isinstance(value, bool):
+            return _("on") if value else _("off")
+        if choices := getattr(self.fields[name], "choices", None):
+            labels = [str(label) for choice, label in choices if choice in value]
+            return ", ".join(labels) or _("none")
+        return str(value) or _("none")
+
+    def texts(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the initial values of the fields for stored values."""
+        raise NotImplementedError
+
+
+class ComputingForm(PreferencesForm):
+    """The form of the computing preferences, in the units that are shown."""
+
+    def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        super().__init__(data, stored=stored)
+        self.groups = {
+            title: tuple(setting.name for setting in settings)
+            for title, settings in own_preferences.COMPUTING_GROUPS.items()
+        }
+        for name, setting in own_preferences.COMPUTING_SETTINGS.items():
+            self.fields[name] = _field(setting)
+
+    def texts(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        settings = own_preferences.COMPUTING_SETTINGS
+        return {name: _shown(settings[name], value) for name, value in values.items()}
+
+    def values(self) -> dict[str, Any]:
+        return {
+            name: value if setting.is_flag else value * setting.scale
+            for name, setting in own_preferences.COMPUTING_SETTINGS.items()
+            if (value := self.cleaned_data.get(name)) is not None
+        }
+
+
+def _comparable(value: Any) -> Any:  # noqa: ANN401  of any field
+    """Return a value in which the order of selected choices does not matter."""
+    return frozenset(value) if isinstance(value, list | tuple) else value
+
+
+def _field(setting: Setting) -> forms.Field:
+    if setting.is_flag:
+        return forms.BooleanField(label=setting.label, help_text=setting.help, required=False)
+    default = f"{_shown(setting, setting.default)} {setting.unit}"
+    parts = [setting.help, _("The default is {}.").format(default) if setting.default else ""]
+    return forms.FloatField(
+        label=f"{setting.label} ({setting.unit})",
+        min_value=setting.low,
+        max_value=setting.high,
+        help_text=" ".join(part for part in parts if part),
+        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+    )
+
+
+def _shown(setting: Setting, value: float) -> float | bool:
+    """Return a value in the unit that is shown; a whole number has no decimals."""
+    if setting.is_flag:
+        return value
+    number = value / setting.scale
+    return int(number) if number == int(number) else number
+
+
+class ProjectForm(PreferencesForm):
+    """The form of the preferences for this project."""
+
+    resource_share = forms.FloatField(
+        label="Resource share",
+        min_value=0,
+        max_value=own_preferences.MAX_SHARE,
+        help_text="A project with share 200 gets twice the time of one with 100, the default. With "
+        "0, this project's tasks are computed only while no other project has work.",
+        widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
+    )
+    devices = forms.MultipleChoiceField(
+        label="Use for this project",
+        choices=_DEVICES,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="Tasks are sent only for these devices, if a computer has them.",
+        error_messages={"required": "Select at least one device."},
+    )
+    selected_apps = forms.TypedMultipleChoiceField(
+        label="Apps",
+        coerce=int,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="If none is selected, tasks of all apps are sent.",
+    )
+    allow_other_apps = forms.BooleanField(
+        label="If there is no work of the selected apps, send work of others",
+        required=False,
+    )
+    allow_beta = forms.BooleanField(
+        label="Run test apps",
+        required=False,
+        help_text="Test apps can fail more often. Their tasks are sent only to volunteers who "
+        "allow it.",
+    )
+    max_held = forms.IntegerField(
+        label="Tasks on a computer (at most)",
+        min_value=0,
+        max_value=10_000,
+        help_text="Tasks of this project in progress on each computer. 0 means no limit.",
+    )
+    max_cpus = forms.IntegerField(
+        label="Processors of a computer (at most)",
+        min_value=0,
+        max_value=10_000,
+        help_text="Processors of each computer that this project gets work for. 0 means no limit.",
+    )
+    keywords_yes = forms.CharField(
+        label="Preferred keywords",
+        required=False,
+        max_length=1000,
+        help_text="Numbers of BOINC’s keywords, separated by commas. Tasks with these keywords are "
+        "sent first.",
+    )
+    keywords_no = forms.CharField(
+        label="Excluded keywords",
+        required=False,
+        max_length=1000,
+        help_text="Tasks with these keywords are not sent.",
+    )
+    groups: Mapping[str, tuple[str, ...]] = {
+        "Share and devices": ("resource_share", "devices"),
+        "Limits": ("max_held", "max_cpus"),
+        "Apps": ("selected_apps", "allow_other_apps", "allow_beta"),
+        "Keywords": ("keywords_yes", "keywords_no"),
+    }
+
+    def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        super().__init__(data, stored=stored)
+        self.fields["selected_apps"].choices = _app_choices(  # type: ignore[attr-defined]
+            stored.values["selected_apps"]
+        )
+
+    def texts(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        share = values["resource_share"]
+        return {
+            **values,
+            "resource_share": int(share) if share == int(share) else share,
+            "devices": [kind for kind, _label in _DEVICES if kind not in values["devices_off"]],
+            "keywords_yes": ", ".join(map(str, values["keywords_yes"])),
+            "keywords_no": ", ".join(map(str, values["keywords_no"])),
+        }
+
+    def clean_keywords_yes(self) -> tuple[int, ...]:
+        return _keywords(self.cleaned_data["keywords_yes"])
+
+    def clean_keywords_no(self) -> tuple[int, ...]:
+        return _keywords(self.cleaned_data["keywords_no"])
+
+    def values(self) -> dict[str, Any]:
+        cleaned = dict(self.cleaned_data)
+        cleaned.pop("version", None)
+        used = cleaned.pop("devices", ())
+        cleaned["devices_off"] = tuple(kind for kind, _label in _DEVICES if kind not in used)
+        cleaned["selected_apps"] = tuple(cleaned.get("selected_apps", ()))
+        return cleaned
+
+
+def _keywords(text: str) -> tuple[int, ...]:
+    words = text.replace(",", " ").split()
+    if not all(word.isascii() and word.isdecimal() and len(word) <= 10 for word in words):  # noqa: PLR2004  digits
+        raise ValidationError(_("Give the numbers of keywords, separated by commas."))
+    numbers = tuple(dict.fromkeys(map(int, words)))
+    if len(numbers) > _MAX_KEYWORDS or not all(0 < number <= _MAX_NUMBER for number in numbers):
+        raise ValidationError(_("Give at most 100 numbers of keywords, from 1 on."))
+    return numbers
+
+
+def _app_choices(selected: tuple[int, ...]) -> list[tuple[int, str]]:
+    """Return the apps that send work, and those that are selected though they do not any more."""
+    apps = App.objects.filter(deprecated=False).order_by("user_friendly_name", "name")
+    choices = [(app.pk, _app_label(app)) for app in apps]
+    offered = {number for number, _label in choices}
+    gone = (number for number in selected if number not in offered)
+    return choices + [(number, _("App {} (sends no work)").format(number)) for number in gone]
+
+
+def _app_label(app: App) -> str:
+    title = app.user_friendly_name or app.name
+    return _("{} (test app)").format(title) if app.beta else title

@@ -1,0 +1,350 @@
+"""The pages on which volunteers set computing and project preferences."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.boinc import own_preferences
+from scheduler.models import Account, AuditEntry
+from scheduler.web.volunteers import preference_forms
+from tests.rows import a_host, an_account, an_app
+
+pytestmark = pytest.mark.django_db
+
+COMPUTING = "/account/preferences/computing/"
+PROJECT = "/account/preferences/project/"
+STORED = (
+    "<source_project>https://other.example/</source_project>\n<mod_time>1700000000</mod_time>\n"
+    "<run_on_batteries>1</run_on_batteries><max_ncpus_pct>40</max_ncpus_pct>"
+    "<new_setting>7</new_setting>"
+    '<venue name="home"><max_ncpus_pct>60</max_ncpus_pct></venue>'
+)
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+@pytest.fixture
+def browser(client: Client, ada: Account) -> Client:
+    client.force_login(ada)
+    return client
+
+
+def stored(account: Account, **columns: Any) -> None:
+    Account.objects.filter(pk=account.pk).update(**columns)
+
+
+def page(browser: Client, path: str) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == 200
+    text = answer.content.decode()
+    assert not re.search(r"<script|<style|style=", text)
+    return text
+
+
+def form_of(browser: Client, path: str) -> dict[str, Any]:
+    """Return the values that a browser sends if nothing of the form is changed."""
+    form = browser.get(path).context["form"]
+    values = {name: form[name].value() for name in form.fields}
+    return {
+        name: value for name, value in values.items() if value is not False and value is not None
+    }
+
+
+def save(browser: Client, path: str, **changes: Any) -> Any:
+    sent = {**form_of(browser, path), **changes}
+    return browser.post(path, {name: value for name, value in sent.items() if value is not None})
+
+
+# Computing preferences
+
+
+def test_account_without_preferences_sees_the_defaults_of_the_project(browser):
+    text = page(browser, COMPUTING)
+    assert "You have not set preferences here yet" in text
+    assert re.search(r'name="suspend_cpu_usage" value="25"', text)
+    assert "Remove the settings" not in text
+
+
+def test_saved_preferences_have_all_settings_and_a_newer_time(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.7e9)
+    answer = save(browser, COMPUTING, max_ncpus_pct="50", max_bytes_sec_down="2")
+    assert (answer.status_code, answer["Location"]) == (302, COMPUTING)
+    ada.refresh_from_db()
+    lines = ada.global_prefs.splitlines()
+    assert lines[0] == f"<mod_time>{int(ada.global_prefs_mod_time)}</mod_time>"
+    assert ada.global_prefs_mod_time > 1.7e9
+    assert "<max_ncpus_pct>50</max_ncpus_pct>" in lines
+    assert "<max_bytes_sec_down>2048</max_bytes_sec_down>" in lines
+    assert "<run_on_batteries>1</run_on_batteries>" in lines
+    assert "<run_if_user_active>0</run_if_user_active>" in lines
+    # What the page does not know is kept, except the project from which the former ones came.
+    assert "<new_setting>7</new_setting>" in lines
+    assert lines[-3:] == ['<venue name="home">', "<max_ncpus_pct>60</max_ncpus_pct>", "</venue>"]
+    assert "source_project" not in ada.global_prefs
+
+
+def test_time_is_newer_than_that_of_a_client_whose_clock_is_ahead(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=4e9)
+    save(browser, COMPUTING, max_ncpus_pct="50")
+    ada.refresh_from_db()
+    assert ada.global_prefs_mod_time == 4e9 + 1
+
+
+def test_change_is_recorded_without_the_values(browser, ada):
+    save(browser, f"{COMPUTING}?location=work", max_ncpus_pct="50")
+    entry = AuditEntry.objects.get(event="account_changed")
+    assert (entry.account_id, entry.subject) == (ada.pk, ada.email)
+    assert entry.details == {"fields": ["global_prefs"], "location": "work"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "error"),
+    [
+        ("max_ncpus_pct", "0", "greater than or equal to 1"),
+        ("max_ncpus_pct", "101", "less than or equal to 100"),
+        ("start_hour", "25", "less than or equal to 24"),
+        ("work_buf_min_days", "-1", "greater than or equal to 0"),
+        ("disk_max_used_gb", "much", "Enter a number"),
+        ("disk_max_used_gb", "nan", "Enter a number"),
+        ("disk_max_used_gb", "", "This field is required"),
+    ],
+)
+def test_value_outside_its_range_is_refused_at_its_field(browser, ada, name, value, error):
+    answer = save(browser, COMPUTING, **{name: value})
+    assert answer.status_code == 200
+    assert error in answer.context["form"].errors[name][0]
+    assert "Some values cannot be saved" in answer.content.decode()
+    ada.refresh_from_db()
+    assert ada.global_prefs == ""
+
+
+def test_location_gets_its_own_settings_and_loses_them(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.7e9)
+    work = f"{COMPUTING}?location=work"
+    text = page(browser, work)
+    assert "has no settings of its own" in text
+    assert 'name="max_ncpus_pct" value="40"' in text
+    assert "Remove the settings" not in text
+    assert save(browser, work, max_ncpus_pct="10")["Location"] == work
+    text = page(browser, work)
+    assert 'name="max_ncpus_pct" value="10"' in text
+    assert 'name="max_ncpus_pct" value="40"' in page(browser, COMPUTING)
+
+    version = form_of(browser, work)["version"]
+    answer = browser.post(work, {"action": "remove", "version": version})
+    assert (answer.status_code, answer["Location"]) == (302, work)
+    assert "has no settings of its own" in page(browser, work)
+    assert own_preferences.read(ada, own_preferences.COMPUTING, "").own_locations == ("home",)
+
+
+def test_reset_stores_the_defaults_and_drops_other_elements(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.7e9)
+    version = form_of(browser, COMPUTING)["version"]
+    browser.post(COMPUTING, {"action": "reset", "version": version})
+    ada.refresh_from_db()
+    assert "<run_if_user_active>1</run_if_user_active>" in ada.global_prefs
+    assert "<max_ncpus_pct>100</max_ncpus_pct>" in ada.global_prefs
+    assert "new_setting" not in ada.global_prefs
+    assert "<max_ncpus_pct>60</max_ncpus_pct>" in ada.global_prefs
+    assert ada.global_prefs_mod_time > 1.7e9
+
+
+def test_default_location_cannot_be_removed(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.7e9)
+    version = form_of(browser, COMPUTING)["version"]
+    answer = browser.post(COMPUTING, {"action": "remove", "version": version}, follow=True)
+    assert "The default location cannot be removed" in answer.content.decode()
+    ada.refresh_from_db()
+    assert ada.global_prefs == STORED
+
+
+# Changes in between
+
+
+def test_form_of_an_older_tab_overwrites_nothing_and_shows_what_is_stored(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.7e9)
+    older = form_of(browser, COMPUTING)
+    save(browser, COMPUTING, max_ncpus_pct="50", run_on_batteries=None)
+    ada.refresh_from_db()
+    text = ada.global_prefs
+
+    answer = browser.post(COMPUTING, {**older, "max_ncpus_pct": "70"})
+    assert answer.status_code == 409
+    errors = answer.context["form"].errors
+    assert "were changed meanwhile" in errors["__all__"][0]
+    assert errors["max_ncpus_pct"] == ["The stored value is now: 50."]
+    assert errors["run_on_batteries"] == ["The stored value is now: off."]
+    assert set(errors) == {"__all__", "max_ncpus_pct", "run_on_batteries"}
+    page_text = answer.content.decode()
+    assert re.search(r'name="max_ncpus_pct" value="70"', page_text)
+    ada.refresh_from_db()
+    assert ada.global_prefs == text
+
+    # Saving again is a decision: the form has the version that was compared.
+    new = re.search(r'name="version" value="([^"]+)"', page_text)[1]
+    browser.post(COMPUTING, {**older, "version": new, "max_ncpus_pct": "70"})
+    ada.refresh_from_db()
+    assert "<max_ncpus_pct>70</max_ncpus_pct>" in ada.global_prefs
+
+
+def test_change_by_a_client_in_between_is_noticed(browser, ada):
+    older = form_of(browser, COMPUTING)
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.8e9)
+    assert browser.post(COMPUTING, older).status_code == 409
+    answer = browser.post(COMPUTING, {**older, "action": "reset"}, follow=True)
+    assert "were changed meanwhile" in answer.content.decode()
+    ada.refresh_from_db()
+    assert ada.global_prefs == STORED
+
+
+def test_change_of_another_location_in_between_is_no_conflict(browser, ada):
+    stored(ada, global_prefs=STORED, global_prefs_mod_time=1.7e9)
+    older = form_of(browser, COMPUTING)
+    save(browser, f"{COMPUTING}?location=home", max_ncpus_pct="11")
+    assert browser.post(COMPUTING, {**older, "max_ncpus_pct": "70"}).status_code == 302
+    ada.refresh_from_db()
+    assert "<max_ncpus_pct>11</max_ncpus_pct>" in ada.global_prefs
+    assert "<max_ncpus_pct>70</max_ncpus_pct>" in ada.global_prefs
+
+
+# Project preferences
+
+
+def test_saved_project_preferences_are_those_that_dispatch_reads(browser, ada):
+    app, beta = an_app("a"), an_app("b", beta=True)
+    old = an_app("c", deprecated=True)
+    text = page(browser, PROJECT)
+    assert "(test app)" in text
+    assert f'value="{old.pk}"' not in text
+    save(
+        browser,
+        PROJECT,
+        resource_share="250",
+        devices=["", "nvidia"],
+        selected_apps=[beta.pk],
+        allow_other_apps="on",
+        allow_beta="on",
+        max_held="3",
+        max_cpus="2",
+        keywords_yes="7, 8",
+        keywords_no="9",
+    )
+    values = own_preferences.read(ada, own_preferences.PROJECT, "").values
+    assert values == {
+        "resource_share": 250,
+        "devices_off": ("amd", "intel", "apple"),
+        "selected_apps": (beta.pk,),
+        "allow_other_apps": True,
+        "allow_beta": True,
+        "max_held": 3,
+        "max_cpus": 2,
+        "keywords_yes": (7, 8),
+        "keywords_no": (9,),
+    }
+    assert app.pk not in values["selected_apps"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("devices", []),
+        ("devices", ["toaster"]),
+        ("selected_apps", [10**9]),
+        ("resource_share", "-1"),
+        ("max_held", "2.5"),
+        ("keywords_yes", "7, x"),
+        ("keywords_no", "0"),
+        ("keywords_no", "9" * 30),
+    ],
+)
+def test_wrong_project_preference_is_refused_at_its_field(browser, ada, name, value):
+    answer = save(browser, PROJECT, **{name: value})
+    assert answer.status_code == 200
+    assert list(answer.context["form"].errors) == [name]
+    ada.refresh_from_db()
+    assert ada.project_prefs == ""
+
+
+def test_selected_app_that_sends_no_work_any_more_stays_selected(browser, ada):
+    old = an_app("c", deprecated=True)
+    stored(ada, project_prefs=f"<app_id>{old.pk}</app_id>")
+    assert f"App {old.pk} (sends no work)" in page(browser, PROJECT)
+    save(browser, PROJECT, max_held="1")
+    assert own_preferences.read(ada, own_preferences.PROJECT, "").values["selected_apps"] == (
+        old.pk,
+    )
+
+
+def test_settings_of_programs_survive_a_change(browser, ada):
+    stored(ada, project_prefs="<project_specific><color>red</color></project_specific>")
+    assert "<code>project_specific</code>" in page(browser, PROJECT)
+    save(browser, PROJECT, max_held="1")
+    ada.refresh_from_db()
+    assert "<project_specific>\n<color>red</color>\n</project_specific>" in ada.project_prefs
+
+
+def test_conflict_of_project_preferences_shows_what_is_stored(browser, ada):
+    app = an_app("a")
+    older = form_of(browser, PROJECT)
+    save(browser, PROJECT, selected_apps=[app.pk], devices=["nvidia"], max_held="3")
+    answer = browser.post(PROJECT, older)
+    assert answer.status_code == 409
+    assert set(answer.context["form"].errors) == {
+        "__all__",
+        "max_held",
+        "selected_apps",
+        "devices",
+    }
+    assert "NVIDIA GPU" in answer.context["form"].errors["devices"][0]
+
+
+# The site
+
+
+def test_pages_are_linked_and_take_the_same_number_of_statements(browser, ada):
+    home = page(browser, "/account/")
+    host = a_host(ada, venue="work")
+    assert f'href="{COMPUTING}"' in home
+    assert f'href="{PROJECT}"' in home
+    assert f'href="{COMPUTING}?location=work"' in page(browser, f"/account/computers/{host.pk}/")
+
+    def statements(path: str) -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page(browser, path)
+        return len(captured)
+
+    an_app("a")
+    before = statements(COMPUTING), statements(PROJECT)
+    for number in range(30):
+        an_app(f"app-{number}")
+    stored(ada, global_prefs=STORED, project_prefs="<app_id>1</app_id><app_id>2</app_id>")
+    assert (statements(COMPUTING), statements(PROJECT)) == before
+
+
+def test_unknown_location_is_not_found(browser):
+    for path in (COMPUTING, PROJECT):
+        assert browser.get(path, {"location": "moon"}).status_code == 404
+        assert browser.post(f"{path}?location=moon", {"action": "reset"}).status_code == 404
+
+
+def test_every_computing_setting_has_a_field_with_its_unit(browser):
+    form = browser.get(COMPUTING).context["form"]
+    shown = [field.name for group in form.field_groups() for field in group.visible_fields]
+    assert shown == list(own_preferences.COMPUTING_SETTINGS)
+    for name, setting in own_preferences.COMPUTING_SETTINGS.items():
+        assert setting.is_flag or form[name].label.endswith(f"({setting.unit})")
+    assert preference_forms.ProjectForm.groups.keys() == {
+        "Share and devices",
+        "Limits",
+        "Apps",
+        "Keywords",
+    }

@@ -1,0 +1,184 @@
+"""Stored preferences that are hostile, and preferences of other accounts."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from scheduler.boinc import own_preferences
+from scheduler.boinc.wire import shapes
+from scheduler.hosts import identity
+from scheduler.models import Account
+from tests.faces.apis import a_program
+from tests.rows import an_account
+from tests.scripted_client import a_client
+
+pytestmark = pytest.mark.django_db
+
+COMPUTING = "/account/preferences/computing/"
+PROJECT = "/account/preferences/project/"
+PATHS = (COMPUTING, PROJECT)
+SCRIPT = "<script>alert(1)</script>"
+HOSTILE = [
+    "<max_ncpus_pct>",
+    "</global_preferences></project_preferences><x>",
+    f"{SCRIPT}<max_ncpus_pct>{SCRIPT}</max_ncpus_pct>",
+    '<venue name="&lt;script&gt;alert(1)&lt;/script&gt;"><a>1</a></venue>',
+    "<venue name=\"'&gt;&lt;img src=x&gt;\"></venue><venue/><venue name=''>x</venue>",
+    "<!DOCTYPE x [<!ENTITY a 'b'>]><a>&a;</a>",
+    "<a>" * 1000,
+    "<a>1</a>" * 3000,
+    "<max_ncpus_pct>1e999</max_ncpus_pct><start_hour>-1e999</start_hour><app_id>9e99</app_id>",
+    "<resource_share>nan</resource_share><max_jobs>99999999999999999999</max_jobs>",
+    "<idle_time_to_run>\x00\ud7ff\u202e</idle_time_to_run>".replace("\x00", ""),
+    f"<{'n' * 60}>1</{'n' * 60}>",
+    "<app_id>5</app_id>" * 2000,
+]
+
+
+@pytest.fixture
+def ada() -> Account:
+    return an_account("ada")
+
+
+def browser_of(account: Account, **options: object) -> Client:
+    client = Client(**options)
+    client.force_login(account)
+    return client
+
+
+def sent(browser: Client, path: str) -> dict[str, object]:
+    form = browser.get(path).context["form"]
+    values = {name: form[name].value() for name in form.fields}
+    return {name: value for name, value in values.items() if value is not False}
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_shown_escaped_and_replaced_by_a_readable_one(ada, text):
+    Account.objects.filter(pk=ada.pk).update(
+        global_prefs=text, project_prefs=text, global_prefs_mod_time=8e9
+    )
+    browser, program = browser_of(ada), a_program(ada)
+    for path in PATHS:
+        answer = browser.get(path)
+        assert answer.status_code == 200
+        for mark in (b"<script", b"<img", b"nan", b"inf"):
+            assert mark not in answer.content.replace(b"maintenance", b"")
+    for name in ("computing", "project"):
+        assert program.send("get", f"/me/preferences/{name}").status_code == 200
+        assert program.send("patch", f"/me/preferences/{name}", {}).status_code == 200
+        assert program.send("get", f"/me/preferences/{name}?location=home").status_code == 200
+    ada.refresh_from_db()
+    # A client can read what was stored: an unbalanced text corrupts its account file.
+    for column, element in (
+        ("global_prefs", "global_preferences"),
+        ("project_prefs", "project_preferences"),
+    ):
+        value = getattr(ada, column)
+        assert "<!DOCTYPE" not in value
+        assert value in shapes.raw(balanced=True).write(element, value, "")
+
+
+def test_preferences_that_would_not_fit_in_a_reply_are_refused(ada):
+    text = f"<note>{'x' * 65_500}</note>"
+    Account.objects.filter(pk=ada.pk).update(global_prefs=text, project_prefs=text)
+    browser, program = browser_of(ada), a_program(ada)
+    for path in PATHS:
+        answer = browser.post(path, sent(browser, path))
+        assert answer.status_code == 200
+        assert "longer than 65535 bytes" in answer.content.decode()
+    answer = program.send("patch", "/me/preferences/project", {})
+    assert (answer.status_code, answer.json()["code"]) == (422, "preferences_too_long")
+    ada.refresh_from_db()
+    assert ada.global_prefs == ada.project_prefs == text
+    assert program.send("delete", "/me/preferences/project").status_code == 204
+
+
+def test_preferences_of_another_account_are_neither_shown_nor_changed(ada):
+    secret = '<app_id>4711</app_id><venue name="office-of-ada"><max_jobs>1</max_jobs></venue>'
+    Account.objects.filter(pk=ada.pk).update(project_prefs=secret, global_prefs=secret)
+    eve = an_account("eve", is_staff=True, is_superuser=True)
+    browser, program = browser_of(eve), a_program(eve)
+    for path in PATHS:
+        for query in ({}, {"account": ada.pk}, {"userid": ada.pk, "id": ada.pk}):
+            text = browser.get(path, query).content
+            assert b"4711" not in text
+            assert b"office-of-ada" not in text
+        assert browser.get(path, {"location": "office-of-ada"}).status_code == 404
+        browser.post(path, {**sent(browser, path), "account": ada.pk, "id": ada.pk})
+    for name in ("computing", "project"):
+        answer = program.send("get", f"/me/preferences/{name}?location=office-of-ada")
+        assert answer.status_code == 422
+        program.send("patch", f"/me/preferences/{name}", {})
+    ada.refresh_from_db()
+    assert ada.project_prefs == ada.global_prefs == secret
+    eve.refresh_from_db()
+    assert "4711" not in eve.project_prefs
+
+
+def test_pages_need_a_log_in_and_a_token_against_forged_requests(ada):
+    for path in PATHS:
+        answer = Client().get(path)
+        assert (answer.status_code, "/account/login/" in answer["Location"]) == (302, True)
+        forged = browser_of(ada, enforce_csrf_checks=True).post(path, {"action": "reset"})
+        assert forged.status_code == 403
+    ada.refresh_from_db()
+    assert ada.global_prefs == ada.project_prefs == ""
+
+
+@pytest.mark.parametrize("action", ["reset", "remove"])
+def test_actions_without_the_version_that_was_read_change_nothing(ada, action):
+    text = '<max_jobs>1</max_jobs><venue name="home"><max_jobs>2</max_jobs></venue>'
+    Account.objects.filter(pk=ada.pk).update(project_prefs=text)
+    for version in ({}, {"version": ""}, {"version": "0" * 32}):
+        browser_of(ada).post(f"{PROJECT}?location=home", {"action": action, **version})
+    ada.refresh_from_db()
+    assert ada.project_prefs == text
+
+
+def test_forged_values_are_not_stored(ada):
+    browser = browser_of(ada)
+    for path, name in ((COMPUTING, "max_ncpus_pct"), (PROJECT, "keywords_yes")):
+        for value in ("1</a><b>", "&lt;", '5" x="', "１２"):
+            answer = browser.post(path, {**sent(browser, path), name: value})
+            ada.refresh_from_db()
+            if answer.status_code == 200:
+                assert name in answer.context["form"].errors
+            assert not set('"&') & set(ada.global_prefs + ada.project_prefs)
+            assert "１" not in ada.global_prefs + ada.project_prefs
+
+
+def test_preferences_of_a_client_do_not_replace_newer_ones_that_were_saved_meanwhile(ada):
+    """A request is answered with the account as it was read at its beginning."""
+    program = a_program(ada)
+    program.send("patch", "/me/preferences/computing", {"max_ncpus_pct": 33})
+    ada.refresh_from_db()
+    saved = ada.global_prefs
+    older = ("<max_ncpus_pct>44</max_ncpus_pct>", ada.global_prefs_mod_time)
+    identity.adopt(ada.pk, cross_project_id="a" * 32, global_prefs=older)
+    ada.refresh_from_db()
+    assert (ada.global_prefs, ada.cross_project_id) == (saved, "a" * 32)
+    newer = (older[0], older[1] + 1)
+    identity.adopt(ada.pk, cross_project_id=None, global_prefs=newer)
+    ada.refresh_from_db()
+    assert (ada.global_prefs, ada.global_prefs_mod_time) == newer
+
+
+def test_the_next_scheduler_reply_has_the_saved_preferences():
+    client = a_client()
+    [account] = Account.objects.all()
+    program = a_program(account)
+    program.send("patch", "/me/preferences/computing?location=work", {"max_ncpus_pct": 33})
+    program.send("patch", "/me/preferences/project", {"resource_share": 250})
+    reply = client.ask()
+    account.refresh_from_db()
+    assert reply.global_preferences == account.global_prefs
+    assert '<venue name="work">' in reply.global_preferences
+    assert "<resource_share>250</resource_share>" in reply.project_preferences
+    # A client that has them does not get them again.
+    again = client.ask(
+        global_preferences=account.global_prefs,
+        global_preferences_mod_time=account.global_prefs_mod_time,
+    )
+    assert again.global_preferences is None
+    assert own_preferences.read(account, own_preferences.COMPUTING, "work").is_own
