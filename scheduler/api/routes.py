@@ -29,7 +29,13 @@ from scheduler.api.endpoints import (
     workunits,
 )
 from scheduler.api.endpoints.bulk import holding, query_submissions
-from scheduler.api.endpoints.people import consents, own_computers, own_results, teams
+from scheduler.api.endpoints.people import (
+    consents,
+    leaderboards,
+    own_computers,
+    own_results,
+    teams,
+)
 from scheduler.api.endpoints.task_lists import bundles
 from scheduler.api.pool import endpoints as pool
 
@@ -77,6 +83,9 @@ urlpatterns = [
     path("files/<sha256:sha256>", files.OneFile.as_view()),
     path("hosts", hosts.Hosts.as_view()),
     path("hosts/<id:host_id>", hosts.OneHost.as_view()),
+    path("leaderboards/accounts", leaderboards.AccountBoard.as_view()),
+    path("leaderboards/computers", leaderboards.ComputerBoard.as_view()),
+    path("leaderboards/teams", leaderboards.TeamBoard.as_view()),
     path("me", me.Me.as_view()),
     path("me/consents", consents.Consents.as_view()),
     path("me/computers", own_computers.MyComputers.as_view()),

@@ -86,6 +86,19 @@ class Team(models.Model):
                 condition=models.Q(kind__range=(0, 7)), name="team_kind_is_known"
             ),
         ]
+        # Leaderboards read each page from an index.
+        indexes = [
+            models.Index(
+                fields=["total_credit", "id"],
+                condition=models.Q(total_credit__gt=0),
+                name="read_team_board_total",
+            ),
+            models.Index(
+                fields=["expavg_credit", "id"],
+                condition=models.Q(expavg_credit__gt=0),
+                name="read_team_board_recent",
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.name
@@ -138,6 +151,17 @@ class Account(AbstractBaseUser, PermissionsMixin):
         indexes = [
             # The collation with which an index finds prefixes.
             models.Index(Collate(Lower("name"), "C"), name="search_accounts_by_name"),
+            # The accounts of `consents.shares` that have credit.
+            models.Index(
+                fields=["total_credit", "id"],
+                condition=models.Q(is_active=True, share_statistics=True, total_credit__gt=0),
+                name="read_account_board_total",
+            ),
+            models.Index(
+                fields=["expavg_credit", "id"],
+                condition=models.Q(is_active=True, share_statistics=True, expavg_credit__gt=0),
+                name="read_account_board_recent",
+            ),
         ]
         permissions = [
             ("moderate_people", "Can change and deactivate accounts without rights, and teams"),

@@ -18,4 +18,5 @@ urlpatterns = [
     *public_pages.urlpatterns,
     path("", include("scheduler.web.accounts.urls")),
     path("", include("scheduler.web.volunteers.urls")),
+    path("", include("scheduler.web.boards.urls")),
 ]

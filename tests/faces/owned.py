@@ -33,7 +33,16 @@ from tests.rows import (
 
 #: Resources that all accounts can read, and only staff and managers of the app can write.
 SHARED = frozenset(
-    {"apps", "app-versions", "balance", "platforms", "queues", "statistics", "status"}
+    {
+        "apps",
+        "app-versions",
+        "balance",
+        "leaderboards",
+        "platforms",
+        "queues",
+        "statistics",
+        "status",
+    }
 )
 
 #: Operations on rows of accounts that only staff may call, as writes to shared rows.  They return
