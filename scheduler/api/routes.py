@@ -34,6 +34,7 @@ from scheduler.api.endpoints.people import (
     leaderboards,
     own_computers,
     own_results,
+    public_accounts,
     teams,
 )
 from scheduler.api.endpoints.task_lists import bundles
@@ -61,6 +62,7 @@ urlpatterns = [
     path("schema", _documentation("schema"), name="api_schema"),
     path("docs", _documentation("swagger")),
     path("redoc", _documentation("redoc")),
+    path("accounts/<id:account_id>", public_accounts.OneAccount.as_view()),
     path("app-versions/<id:version_id>", app_versions.OneVersion.as_view()),
     path("apps", apps.Apps.as_view()),
     path("apps/<name:name>", apps.OneApp.as_view()),
@@ -87,6 +89,7 @@ urlpatterns = [
     path("leaderboards/computers", leaderboards.ComputerBoard.as_view()),
     path("leaderboards/teams", leaderboards.TeamBoard.as_view()),
     path("me", me.Me.as_view()),
+    path("me/certificate", public_accounts.MyCertificate.as_view()),
     path("me/consents", consents.Consents.as_view()),
     path("me/computers", own_computers.MyComputers.as_view()),
     path("me/computers/<id:host_id>", own_computers.MyComputer.as_view()),
@@ -114,6 +117,7 @@ urlpatterns = [
     path("results/<id:result_id>", results.OneResult.as_view()),
     path("results/<id:result_id>/outputs/<id:position>", outputs.ResultOutput.as_view()),
     path("statistics", project.Statistics.as_view()),
+    path("statistics/computers", project.ComputerStatistics.as_view()),
     path("status", project.StatusNow.as_view()),
     path("tokens", tokens.Tokens.as_view()),
     path("tokens/<id:token_id>", tokens.OneToken.as_view()),

@@ -113,3 +113,56 @@ def test_texts_of_people_and_clients_are_escaped(app, path):
 @pytest.mark.parametrize("path", BOARDS)
 def test_leaderboards_are_not_kept_by_caches(path, app):
     assert "no-store" in Client().get(path)["Cache-Control"]
+
+
+# The page of an account
+
+
+@pytest.mark.parametrize("state", ["unshared", "banned", "erased", "unknown"])
+def test_account_without_consent_has_no_page(app, state):
+    account, _host = a_volunteer(app)
+    pages = (f"/accounts/{account.pk}/", f"/accounts/{account.pk}")
+    assert Client().get(pages[0]).status_code == 200
+    assert Program().send("get", pages[1]).status_code == 200
+    if state == "unshared":
+        update(account, share_statistics=False)
+    elif state == "banned":
+        update(account, is_active=False)
+    elif state == "erased":
+        erasure.erase(account, now=NOON)
+    else:
+        pages = (f"/accounts/{10**19}/", f"/accounts/{10**15}")
+    page, reply = Client().get(pages[0]), Program().send("get", pages[1])
+    assert [page.status_code, reply.status_code] == [404, 404]
+    assert b"secret" not in page.content + reply.content
+    # Also the owner sees what others see.
+    browser = Client()
+    browser.force_login(an_account("eve", is_staff=True, is_superuser=True))
+    assert browser.get(pages[0]).status_code == 404
+
+
+def test_page_of_an_account_hides_computers_and_private_columns(app):
+    account, host = a_volunteer(app, show_hosts=False)
+    update(account, url="javascript:alert(1)", venue="secretvenue", project_prefs="secretprefs")
+    page = Client().get(f"/accounts/{account.pk}/").content.decode()
+    reply = Program().send("get", f"/accounts/{account.pk}").content.decode()
+    for text in (page, reply):
+        assert "secretname" in text
+        for part in ("secretchip", "secret-computer", "@example.org", "203.0.113", "javascript:"):
+            assert part not in text
+        for part in ("secretvenue", "secretprefs", f"hostid={host.pk}"):
+            assert part not in text
+
+
+def test_certificate_is_only_for_its_owner(app):
+    account, _host = a_volunteer(app, share_statistics=False)
+    answer = Client().get("/account/certificate/")
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/account/login/")
+    assert Program().send("get", "/me/certificate").status_code == 401
+    browser = Client()
+    browser.force_login(account)
+    answer = browser.get("/account/certificate/")
+    assert b"secretname" in answer.content
+    assert b"@example.org" not in answer.content
+    assert "no-store" in answer["Cache-Control"]

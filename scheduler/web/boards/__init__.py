@@ -1,1 +1,1 @@
-"""The public pages of leaderboards."""
+"""The public pages of leaderboards and accounts."""

@@ -8,12 +8,14 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from scheduler.credit import leaderboards
+from scheduler.credit import hardware_statistics, leaderboards
+from scheduler.credit.hardware_statistics import Kind
 from scheduler.credit.leaderboards import MAX_PLACE, Board
 from scheduler.credit.rules.board_positions import Order, read_position
 from scheduler.models import Account
@@ -22,6 +24,12 @@ from scheduler.web.volunteers import shown
 #: Lines of a page.
 LINES_PER_PAGE: Final = 50
 _BOARDS: Final = (("accounts", _("People")), ("computers", _("Computers")), ("teams", _("Teams")))
+_PARTS: Final = (
+    (Kind.SYSTEM, _("Operating systems")),
+    (Kind.VENDOR, _("Processor vendors")),
+    (Kind.PROCESSOR, _("Processors")),
+    (Kind.GPU, _("GPUs")),
+)
 _COLUMNS: Final = ((Order.TOTAL, _("credit")), (Order.RECENT, _("recent average")))
 
 
@@ -68,6 +76,29 @@ def teams(request: HttpRequest) -> HttpResponseBase:
     own_id = None if account is None else account.team_id
     board = leaderboards.team_board(_order(request))
     return _board(request, "teams", board, {"own_id": own_id}, own_id=own_id)
+
+
+@require_safe
+@never_cache
+def hardware(request: HttpRequest) -> HttpResponseBase:
+    """Return the counts of computers by operating system, processor and GPU."""
+    statistics = hardware_statistics.current()
+    context = {
+        "counted": shown.time_of(statistics.counted_at, now=timezone.now()),
+        "min_owners": hardware_statistics.MIN_OWNERS,
+        "parts": [
+            {
+                "kind": kind.value,
+                "title": title,
+                "lines": [
+                    (line, f"{100 * line.recent_share:.1f} %", f"{100 * line.total_share:.1f} %")
+                    for line in statistics.lines[kind]
+                ],
+            }
+            for kind, title in _PARTS
+        ],
+    }
+    return TemplateResponse(request, "boards/hardware.html", context)
 
 
 def _visitor(request: HttpRequest) -> Account | None:

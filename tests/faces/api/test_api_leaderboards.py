@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import AccountAppCredit, Team
 from tests.conftest import NOON
-from tests.faces.apis import Program
+from tests.faces.apis import Program, a_program
 from tests.rows import a_host, an_account, an_app
 
 pytestmark = pytest.mark.django_db
@@ -98,3 +98,21 @@ def test_number_of_statements_is_constant(board):
             assert len(read(f"/leaderboards/{board}?limit={limit}")["results"]) == limit
         numbers.append(len(captured))
     assert numbers[0] == numbers[1] <= 2
+
+
+def test_public_part_of_an_account_and_the_certificate_are_read():
+    team = Team.objects.create(name="Reds", created_at=NOON)
+    ada = an_account("ada", total_credit=Decimal(200), team=team, url="https://ada.example/")
+    AccountAppCredit.objects.create(account=ada, app=an_app("primes"), total=3, expavg=2)
+    host = a_host(ada, p_model="Ryzen", p_ncpus=8, os_name="Linux")
+    account = read(f"/accounts/{ada.pk}")
+    assert account["apps"] == [
+        {"app": "primes", "title": "primes", "total_credit": 3, "recent_credit": 2}
+    ]
+    assert [computer["id"] for computer in account["computers"]] == [host.pk]
+    assert (account["name"], account["team"], account["place"]) == ("ada", "Reds", 1)
+    assert account["home_page"] == "https://ada.example/"
+    certificate = a_program(ada, "read").send("get", "/me/certificate").json()
+    assert certificate["name"] == "ada"
+    assert certificate["total_credit"] == 200
+    assert certificate["operations"] == pytest.approx(86_400e9)

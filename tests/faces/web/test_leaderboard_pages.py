@@ -181,3 +181,59 @@ def page_of_status(client: Client) -> str:
 def test_account_without_a_name_is_listed_as_anonymous(client):
     update(an_owner("x", 5), name="")
     assert shown_names(page(client, "/leaderboards/"))[0].strip() == "Anonymous"
+
+
+# Accounts
+
+
+def test_page_of_an_account_shows_profile_credit_and_computers(client):
+    reds = a_team("Reds", 5)
+    an_owner("high", 1e9)
+    ada = an_owner("ada", 1234567, team=reds, country="Finland", url="https://ada.example/")
+    app = an_app("primes", user_friendly_name="Prime numbers")
+    AccountAppCredit.objects.create(account=ada, app=app, total=4321, expavg=1)
+    host = a_host(ada, domain_name="hidden-name", p_model="Ryzen", p_ncpus=8, os_name="Linux")
+    a_host(ada, p_model="Merged", merged_into=host)
+    text = page(client, f"/accounts/{ada.pk}/")
+    for part in ("ada", "Reds", "Finland", "1,234,567", "123,456.7", "Prime numbers", "4,321"):
+        assert part in text
+    assert 'href="https://ada.example/" rel="nofollow ugc noopener noreferrer"' in text
+    assert f'?hostid={host.pk}"' in text
+    assert "8 × Ryzen" in text
+    assert "<dt>place by credit</dt><dd>2</dd>" in text
+    assert "hidden-name" not in text
+    assert "Merged" not in text
+    assert f'href="/accounts/{ada.pk}/"' in page(client, "/leaderboards/")
+
+
+def test_page_of_an_account_without_anything_is_empty_but_complete(client):
+    ada = an_account("ada")
+    text = page(client, f"/accounts/{ada.pk}/")
+    assert "No credit yet" in text
+    assert "No computer is attached" in text
+    assert "place by credit" not in text
+    update(ada, show_hosts=False)
+    assert "does not show their computers" in page(client, f"/accounts/{ada.pk}/")
+
+
+def test_page_of_an_account_takes_a_constant_number_of_statements(client):
+    ada = an_owner("ada", 5)
+    numbers = []
+    for _ in range(2):
+        for _ in range(3):
+            AccountAppCredit.objects.create(account=ada, app=an_app(), total=4, expavg=1)
+            a_host(ada)
+        with CaptureQueriesContext(connection) as captured:
+            page(client, f"/accounts/{ada.pk}/")
+        numbers.append(len(captured))
+    assert numbers[0] == numbers[1] <= 5
+
+
+def test_certificate_shows_name_credit_and_operations(client):
+    ada = an_owner("ada", 200)
+    client.force_login(ada)
+    text = page(client, "/account/certificate/")
+    for part in ("Certificate of computation", "ada", "200", "86.4 trillion", "1 January 2026"):
+        assert part in text
+    assert "certificate.css" in text
+    assert 'href="/account/certificate/"' in page(client, "/account/")
