@@ -16,6 +16,14 @@ EMAIL = "chief@example.org"
 KEEP = "#!/bin/sh\n{}\n"
 #: The pages of a volunteer's account.
 OWN = ("", "computers/", "results/", "email/", "password/", "keys/", "two-factor/", "erase/")
+OWN += ("certificate/",)
+#: The public pages that list people and computers.
+PUBLIC = (
+    "leaderboards/",
+    "leaderboards/computers/",
+    "leaderboards/teams/",
+    "statistics/computers/",
+)
 ONE_RESULT = "SELECT id FROM result WHERE host_id IS NOT NULL LIMIT 1"
 STEPS = "/admin/scheduler/{}/".format
 FLOW = "#flow li:has-text('{}') b".format
@@ -139,12 +147,15 @@ def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, 
     our_client(project, "ada").command("run", "--until-idle")
     faults = []
     with opened(project.url, color_scheme=scheme) as page:
-        for path in ("", "account/login/", "account/signup/", "account/password/reset/"):
+        for path in ("", "account/login/", "account/signup/", "account/password/reset/", *PUBLIC):
             page.goto(f"/{path}")
             faults += violations(page)
         page.goto("/account/login/")
         submit(page, "Log in", login="ada@example.org", password=PASSWORD)
         [host], [result] = project.sql("SELECT id FROM host"), project.sql(ONE_RESULT)
+        [ada] = project.sql("SELECT id FROM account WHERE email = 'ada@example.org'")
+        page.goto(f"/accounts/{ada['id']}/")
+        faults += violations(page)
         own = [f"computers/{host['id']}/{name}" for name in ("", "results/")]
         for name in (*OWN, *own, f"results/{result['id']}/"):
             page.goto(f"/account/{name}")
