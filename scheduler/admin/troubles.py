@@ -20,6 +20,7 @@ from scheduler.messages import outbox
 from scheduler.models import (
     AccountAppCredit,
     AlertState,
+    HardwareCount,
     Heartbeat,
     Outage,
     OutboxMessage,
@@ -163,6 +164,15 @@ class StatusSampleAdmin(RecordAdmin):
 
     list_display = ("at", "is_hourly")
     ordering = ("-at",)
+
+
+@admin.register(HardwareCount, site=staff)
+class HardwareCountAdmin(RecordAdmin):
+    """The page of the daily counts of computers by hardware, which a public page shows."""
+
+    list_display = ("kind", "name", "computers", "total_credit", "recent_credit", "counted_at")
+    list_filter = ("kind",)
+    search_fields = ("name",)
 
 
 @admin.register(AlertState, site=staff)

@@ -12,10 +12,11 @@ from decimal import Decimal
 from typing import Any
 from xml.sax.saxutils import escape
 
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 
 from scheduler.boinc.wire.documents import INVALID
 from scheduler.models import Account, App, Host, StatisticsDeletion, Team
+from scheduler.people.personal_data import consents
 
 CHUNK = 2000
 
@@ -30,7 +31,7 @@ def element_text(value: object) -> str:
 def accounts() -> Iterator[Row]:
     """Yield a row for each account with credit, ordered by id."""
     return _stream(
-        Account.objects.filter(is_active=True, share_statistics=True, total_credit__gt=0),
+        Account.objects.filter(consents.shares(), total_credit__gt=0),
         "id name created_at total_credit expavg_credit expavg_at cross_project_id email country url"
         " team_id",
     )
@@ -45,7 +46,7 @@ def teams() -> Iterator[Row]:
     return _stream(
         Team.objects.filter(total_credit__gt=0).annotate(
             founder_name=F("founder__name"),
-            founder_shares=Q(founder__is_active=True) & Q(founder__share_statistics=True),
+            founder_shares=consents.shares("founder"),
         ),
         "id kind name founder_id founder_name founder_shares total_credit expavg_credit expavg_at"
         " created_at url description country",
@@ -58,9 +59,9 @@ def hosts() -> Iterator[Row]:
     The owner may be named only if `show_hosts` is true.
     """
     return _stream(
-        Host.objects.filter(
-            total_credit__gt=0, account__is_active=True, account__share_statistics=True
-        ).annotate(show_hosts=F("account__show_hosts")),
+        Host.objects.filter(consents.shares("account"), total_credit__gt=0).annotate(
+            show_hosts=F("account__show_hosts")
+        ),
         "id account_id show_hosts total_credit expavg_credit expavg_at p_vendor p_model os_name"
         " os_version capabilities created_at rpc_at timezone p_ncpus p_fpops p_iops p_membw"
         " m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown turnaround_seconds host_cpid",

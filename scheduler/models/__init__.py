@@ -17,7 +17,7 @@ from scheduler.models.messages import (
 )
 from scheduler.models.people import Account, AccountKey, EmailChange, StatisticsDeletion, Team
 from scheduler.models.queues import Queue, QueueBalance, QueueSchedule, QueueSlot
-from scheduler.models.samples import StatusSample
+from scheduler.models.samples import HardwareCount, StatusSample
 from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
 from scheduler.models.submitters import ApiToken, IdempotencyKey, Submitter, SubmitterApp
 from scheduler.models.task_lists import Bundle, BundleMember
@@ -55,6 +55,7 @@ __all__ = [
     "File",
     "FileHold",
     "FileRequest",
+    "HardwareCount",
     "Heartbeat",
     "Host",
     "HostAppVersion",

@@ -66,6 +66,16 @@ class Host(models.Model):
         indexes = [
             models.Index(fields=["account", "host_cpid"], name="find_host_by_cpid"),
             models.Index(fields=["account", "domain_name"], name="find_host_by_facts"),
+            models.Index(
+                fields=["total_credit", "id"],
+                condition=models.Q(merged_into__isnull=True, total_credit__gt=0),
+                name="read_host_board_total",
+            ),
+            models.Index(
+                fields=["expavg_credit", "id"],
+                condition=models.Q(merged_into__isnull=True, expavg_credit__gt=0),
+                name="read_host_board_recent",
+            ),
         ]
 
     def __str__(self) -> str:

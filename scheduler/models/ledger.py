@@ -90,6 +90,18 @@ class AccountAppCredit(models.Model):
                 fields=["account", "app"], name="account_app_credit_is_one_per_pair"
             ),
         ]
+        indexes = [
+            models.Index(
+                fields=["app", "total", "account"],
+                condition=models.Q(total__gt=0),
+                name="read_app_board_total",
+            ),
+            models.Index(
+                fields=["app", "expavg", "account"],
+                condition=models.Q(expavg__gt=0),
+                name="read_app_board_recent",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"account {self.account_id}, app {self.app_id}: {self.total}"

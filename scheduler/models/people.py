@@ -91,6 +91,16 @@ class Team(models.Model):
             models.Index(Collate(Lower("name"), "C"), "id", name="list_teams_by_name"),
             models.Index(fields=["expavg_credit", "id"], name="list_teams_by_recent_credit"),
             models.Index(fields=["total_credit", "id"], name="list_teams_by_total_credit"),
+            models.Index(
+                fields=["total_credit", "id"],
+                condition=models.Q(total_credit__gt=0),
+                name="read_team_board_total",
+            ),
+            models.Index(
+                fields=["expavg_credit", "id"],
+                condition=models.Q(expavg_credit__gt=0),
+                name="read_team_board_recent",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -148,6 +158,17 @@ class Account(AbstractBaseUser, PermissionsMixin):
                 fields=["team", "id"],
                 condition=models.Q(team__isnull=False, is_active=True),
                 name="list_members_of_teams",
+            ),
+            # The accounts of `consents.shares` that have credit.
+            models.Index(
+                fields=["total_credit", "id"],
+                condition=models.Q(is_active=True, share_statistics=True, total_credit__gt=0),
+                name="read_account_board_total",
+            ),
+            models.Index(
+                fields=["expavg_credit", "id"],
+                condition=models.Q(is_active=True, share_statistics=True, expavg_credit__gt=0),
+                name="read_account_board_recent",
             ),
         ]
         permissions = [

@@ -25,3 +25,32 @@ class StatusSample(models.Model):
 
     def __str__(self) -> str:
         return f"figures at {self.at:%Y-%m-%d %H:%M}"
+
+
+class HardwareCount(models.Model):
+    """The computers with one operating system, processor or GPU, and the sums of their credit.
+
+    The housekeeper replaces all rows once a day (`scheduler.credit.hardware_statistics`).
+    """
+
+    class Kind(models.TextChoices):
+        SYSTEM = "system", "operating system"
+        VENDOR = "vendor", "processor vendor"
+        PROCESSOR = "processor", "processor"
+        GPU = "gpu", "GPU"
+
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    name = models.CharField(max_length=100)
+    computers = models.IntegerField()
+    total_credit = models.DecimalField(max_digits=24, decimal_places=6)
+    recent_credit = models.FloatField()
+    counted_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "hardware_count"
+        constraints = [
+            models.UniqueConstraint(fields=["kind", "name"], name="hardware_count_is_one_per_name"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.computers} computers with {self.name}"

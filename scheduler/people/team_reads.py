@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 
 from scheduler.models import Account, Team
+from scheduler.people.personal_data import consents
 
 #: Maximum number of teams and members in one reply.
 MAX_TEAMS: Final = 100
@@ -55,7 +56,7 @@ def members(team_id: int, *, all_active: bool, with_credit: bool) -> list[Accoun
     """
     accounts = Account.objects.filter(team_id=team_id, is_active=True)
     if not all_active:
-        accounts = accounts.filter(share_statistics=True)
+        accounts = accounts.filter(consents.shares())
     if with_credit:
         accounts = accounts.filter(total_credit__gt=0)
     return list(accounts.only(*_MEMBER_COLUMNS).order_by("pk")[:MAX_MEMBERS])
@@ -68,5 +69,4 @@ def shown_founder_id(team: Team) -> int:
 
 def with_founder_shares() -> QuerySet[Team]:
     """Return teams with `founder_shares`: whether the founder is active and shares statistics."""
-    shares = Q(founder__is_active=True) & Q(founder__share_statistics=True)
-    return Team.objects.annotate(founder_shares=shares)
+    return Team.objects.annotate(founder_shares=consents.shares("founder"))

@@ -82,6 +82,7 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     # The installation
     "alert_state": ("S", "SIUD", ""),
     "audit_entry": ("SI", "SIUD", ""),
+    "hardware_count": ("S", "SID", "S"),
     "heartbeat": ("SIU", "SIUD", ""),
     "installation": ("S", "S", ""),
     "outage": ("SIU", "SIU", "S"),

@@ -19,4 +19,5 @@ urlpatterns = [
     path("", include("scheduler.web.accounts.urls")),
     path("", include("scheduler.web.volunteers.urls")),
     path("", include("scheduler.web.teams.urls")),
+    path("", include("scheduler.web.boards.urls")),
 ]

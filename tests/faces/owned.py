@@ -33,7 +33,18 @@ from tests.rows import (
 
 #: Resources that all accounts can read, and only staff and managers of the app can write.
 SHARED = frozenset(
-    {"apps", "app-versions", "balance", "platforms", "queues", "statistics", "status", "teams"}
+    {
+        "accounts",
+        "apps",
+        "app-versions",
+        "balance",
+        "leaderboards",
+        "platforms",
+        "queues",
+        "statistics",
+        "status",
+        "teams",
+    }
 )
 
 #: Operations on rows of accounts that only staff may call, as writes to shared rows.  They return
@@ -125,6 +136,7 @@ def everything(mark: str, **fields: Any) -> Owned:
 
 #: (First part of a path, parameter) -> the row that the parameter names.
 PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
+    ("accounts", "account_id"): lambda one: one.account.pk,
     ("app-versions", "version_id"): lambda one: one.version.pk,
     ("apps", "name"): lambda one: one.app.name,
     ("batches", "batch_id"): lambda one: one.batch.pk,

@@ -259,7 +259,7 @@ def test_search_finds_only_accounts_that_share_their_statistics(ada):
     rows.an_account("adan", is_active=False)
     adah = rows.an_account("ADAH <b>", email="adah@example.org")
     page = Client().get("/user_search.php", {"search_string": "aDa"}).content.decode()
-    assert "Ada</th>" in page
+    assert ">Ada</a></th>" in page
     assert "ADAH &lt;b&gt;" in page
     for hidden in ("adam", "adan", EMAIL, adah.email):
         assert hidden not in page

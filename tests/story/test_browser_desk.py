@@ -15,9 +15,16 @@ pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromiu
 EMAIL = "chief@example.org"
 KEEP = "#!/bin/sh\n{}\n"
 #: The pages of a volunteer's account.
-OWN = ("", "computers/", "results/", "email/", "password/", "keys/", "two-factor/", "erase/")
-#: The pages of a volunteer's preferences.
-PREFERENCES = ("preferences/computing/", "preferences/project/?location=work")
+OWN = (
+    *("", "computers/", "results/", "email/", "password/", "keys/", "two-factor/", "erase/"),
+    *("certificate/", "preferences/computing/", "preferences/project/?location=work"),
+)
+#: The pages that everybody can see.
+PUBLIC = (
+    *("/", "/account/login/", "/account/signup/", "/account/password/reset/", "/teams/"),
+    *("/leaderboards/", "/leaderboards/computers/", "/leaderboards/teams/"),
+    "/statistics/computers/",
+)
 ONE_RESULT = "SELECT id FROM result WHERE host_id IS NOT NULL LIMIT 1"
 STEPS = "/admin/scheduler/{}/".format
 FLOW = "#flow li:has-text('{}') b".format
@@ -131,6 +138,16 @@ def test_operator_publishes_watches_cancels_with_a_preview_and_retries(
     assert "0 violations" in project.fsck()
 
 
+def violations_at(page, *paths: str) -> list[str]:
+    """Open pages of the site, and return their violations; none may lead to the log-in."""
+    faults = []
+    for path in paths:
+        page.goto(path)
+        assert "/login/" not in page.url.removesuffix(path)
+        faults += violations(page)
+    return faults
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, scheme):
     project.publish()
@@ -138,21 +155,16 @@ def test_every_page_obeys_the_wcag_and_its_security_policy(project, our_client, 
     unsent = "SELECT count(*) FROM result"
     project.wait(lambda: project.count(unsent) == 2, within=60, what="unsent results")
     our_client(project, "ada").command("run", "--until-idle")
-    faults = []
     with opened(project.url, color_scheme=scheme) as page:
-        for path in ("", "account/login/", "account/signup/", "account/password/reset/", "teams/"):
-            page.goto(f"/{path}")
-            faults += violations(page)
+        faults = violations_at(page, *PUBLIC)
         page.goto("/account/login/")
         submit(page, "Log in", login="ada@example.org", password=PASSWORD)
-        [host], [result] = project.sql("SELECT id FROM host"), project.sql(ONE_RESULT)
+        [host], [result] = project.sql("SELECT id, account_id FROM host"), project.sql(ONE_RESULT)
         own = [f"computers/{host['id']}/{name}" for name in ("", "results/")]
-        for name in (*OWN, *PREFERENCES, *own, f"results/{result['id']}/"):
-            page.goto(f"/account/{name}")
-            assert "/login/" not in page.url
-            faults += violations(page)
-        page.goto("/teams/new/")
-        faults += violations(page)
+        names = (*OWN, *own, f"results/{result['id']}/")
+        faults += violations_at(page, *(f"/account/{name}" for name in names))
+        faults += violations_at(page, f"/accounts/{host['account_id']}/")
+        faults += violations_at(page, "/teams/new/")
         submit(page, "Create the team", name="The primes")
         faults += violations(page)
         for link in ("Edit the team", "Cancel", "Teams"):

@@ -12,6 +12,7 @@ from scheduler.api.http.body import Duration, Shown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, operation
 from scheduler.api.shown import WaitShown
+from scheduler.credit import hardware_statistics
 from scheduler.health import status, totals
 
 if TYPE_CHECKING:
@@ -118,6 +119,28 @@ class StatisticsOut(ResourcesShown):
     apps = AppTotalOut(many=True)
 
 
+class HardwareLineOut(Shown):
+    """The computers with one operating system, processor vendor, processor or GPU."""
+
+    name = serializers.CharField()
+    computers = serializers.IntegerField()
+    total_credit = serializers.FloatField()
+    total_share = serializers.FloatField(help_text="From 0 to 1, of all lines of the list.")
+    recent_share = serializers.FloatField(help_text="The same of the recent average credit.")
+
+
+class ComputerStatisticsOut(Shown):
+    """Computers by hardware; names of few owners are left out."""
+
+    counted_at = serializers.DateTimeField(
+        allow_null=True, help_text="Null before the first count."
+    )
+    systems = HardwareLineOut(many=True)
+    vendors = HardwareLineOut(many=True)
+    processors = HardwareLineOut(many=True)
+    gpus = HardwareLineOut(many=True)
+
+
 class StatusNow(Endpoint):
     @operation(
         "Read the status of the project", name="read_status", answer=StatusOut, access=Access.PUBLIC
@@ -144,3 +167,17 @@ class Statistics(Endpoint):
         The times and the memory are those of results that were not purged.
         """
         return self.reply(totals.current(now=self.now))
+
+
+class ComputerStatistics(Endpoint):
+    @operation(
+        "Read the counts of computers by hardware",
+        name="read_computer_statistics",
+        answer=ComputerStatisticsOut,
+        access=Access.PUBLIC,
+    )
+    def get(self, request: Request) -> Response:
+        """Returns systems, processors and GPUs with their shares of credit, counted once a day."""
+        statistics = hardware_statistics.current()
+        lists = {f"{kind.value}s": lines for kind, lines in statistics.lines.items()}
+        return self.reply({"counted_at": statistics.counted_at, **lists})

@@ -73,9 +73,11 @@ def am_set_host_info(params: QueryDict, address: str, now: datetime) -> bytes:
 
 @require_safe
 def show_user(request: HttpRequest) -> HttpResponse:
-    """Return an account as XML; other formats lead to the status page."""
+    """Return an account as XML; other formats lead to its page, or to the status page."""
     if request.GET.get("format") != "xml":
-        return HttpResponseRedirect(reverse("status"))
+        account_id = number(request.GET, "userid")
+        page = reverse("public_account", args=[account_id]) if account_id else reverse("status")
+        return HttpResponseRedirect(page)
     return _show_user(request)
 
 

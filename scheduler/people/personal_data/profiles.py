@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Collate, Lower
 
 from scheduler.models import Account
+from scheduler.people.personal_data import consents
 
 #: Maximum number of accounts that a search returns.
 MAX_FOUND: Final = 100
@@ -60,4 +61,4 @@ def search(
 
 
 def _shared() -> QuerySet[Account]:
-    return Account.objects.filter(is_active=True, share_statistics=True)
+    return Account.objects.filter(consents.shares())

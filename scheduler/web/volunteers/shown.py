@@ -74,7 +74,7 @@ def computer_row(host: Host, *, now: datetime) -> dict[str, Any]:
         "host": host,
         "name": name_of(host),
         "system": f"{host.os_name} {host.os_version}".strip()[:_MAX_TEXT] or "unknown",
-        "processor": _processor(host),
+        "processor": processor_of(host),
         "gpus": [gpu_label(gpu) for gpu in own_hosts.gpus_of(host)],
         "float_speed": _speed(host.p_fpops, "FLOPS"),
         "integer_speed": _speed(host.p_iops, "IOPS"),
@@ -134,7 +134,7 @@ def result_details(details: ResultDetails, *, now: datetime) -> dict[str, Any]:
     }
 
 
-def _processor(host: Host) -> str:
+def processor_of(host: Host) -> str:
     """Return the model of the CPUs, without stepping and trademark signs."""
     model = _NOISE.sub("", host.p_model)[:_MAX_TEXT].strip()
     return model or host.p_vendor[:_MAX_TEXT] or "unknown"

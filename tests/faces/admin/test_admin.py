@@ -69,6 +69,7 @@ RECORDS = [
         "TrickleUp",
         "UsageSample",
         "StatusSample",
+        "HardwareCount",
         "Dependency",
         "WorkunitWakeup",
         "AccountKey",

@@ -281,9 +281,12 @@ def test_account_that_does_not_share_statistics_sees_itself_by_its_key(ada, key)
     assert get("show_user.php", auth=key, format="xml").findtext("id") == str(ada.pk)
 
 
-def test_page_for_people_leads_to_the_status_page(ada):
+def test_page_for_people_leads_to_the_page_of_the_account(ada):
     answer = Client().get("/show_user.php", {"userid": ada.pk})
-    assert (answer.status_code, answer["Location"]) == (302, "/")
+    assert (answer.status_code, answer["Location"]) == (302, f"/accounts/{ada.pk}/")
+    for number in ("x", "", "9" * 30):
+        answer = Client().get("/show_user.php", {"userid": number})
+        assert (answer.status_code, answer["Location"]) == (302, "/")
 
 
 # Teams

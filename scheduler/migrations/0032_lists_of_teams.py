@@ -26,7 +26,7 @@ class Migration(migrations.Migration):
     # CREATE INDEX CONCURRENTLY cannot run in a transaction.
     atomic = False
 
-    dependencies = [("scheduler", "0030_action_taken")]
+    dependencies = [("scheduler", "0031_computers_hidden_by_default")]
 
     operations = [
         AddIndexAgain(

@@ -1,0 +1,115 @@
+"""Endpoints of what everybody may see of an account, and of the own certificate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+from django.http import Http404
+from rest_framework import serializers
+
+from scheduler.api.http.body import Shown
+from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.openapi_operation import Access, operation
+from scheduler.credit import public_accounts
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+    from rest_framework.response import Response
+
+    from scheduler.credit.public_accounts import PublicAccount
+    from scheduler.models import Account, AccountAppCredit
+
+
+class AppCreditShown(Shown):
+    """The credit of an account for an app."""
+
+    app = serializers.CharField(source="app.name")
+    title = serializers.CharField(source="app.user_friendly_name")
+    total_credit = serializers.FloatField(source="total")
+    recent_credit = serializers.FloatField(source="expavg")
+
+    def read_title(self, row: AccountAppCredit) -> str:
+        return row.app.user_friendly_name or row.app.name
+
+
+class PublicComputerShown(Shown):
+    """A computer of an account that shows its computers."""
+
+    id = serializers.IntegerField()
+    cpu = serializers.CharField(source="p_model")
+    ncpus = serializers.IntegerField(source="p_ncpus")
+    os_name = serializers.CharField()
+    total_credit = serializers.FloatField()
+    recent_credit = serializers.FloatField(source="expavg_credit")
+
+
+class PublicAccountShown(Shown):
+    """An account that shares its statistics."""
+
+    id = serializers.IntegerField(source="account.id")
+    name = serializers.CharField(source="account.name")
+    country = serializers.CharField(source="account.country")
+    home_page = serializers.CharField()
+    team = serializers.CharField(allow_null=True, help_text="The name of the team.")
+    created_at = serializers.DateTimeField(source="account.created_at")
+    total_credit = serializers.FloatField(source="account.total_credit")
+    recent_credit = serializers.FloatField(source="account.expavg_credit")
+    place = serializers.IntegerField(
+        allow_null=True, help_text="By total credit; null far below the first."
+    )
+    apps = AppCreditShown(many=True, source="credits")
+    computers = PublicComputerShown(
+        many=True,
+        allow_null=True,
+        help_text=f"At most {public_accounts.MAX_HOSTS}; null if the account does not show them.",
+    )
+
+    def read_team(self, found: PublicAccount) -> str | None:
+        return None if found.account.team is None else found.account.team.name
+
+
+class CertificateShown(Shown):
+    """The figures of the certificate of the account's credit."""
+
+    project = serializers.CharField()
+    name = serializers.CharField()
+    created_at = serializers.DateTimeField(help_text="When the account was created.")
+    total_credit = serializers.FloatField()
+    operations = serializers.FloatField(
+        help_text="Number of floating-point operations that the credit stands for."
+    )
+
+    def read_project(self, _account: Account) -> str:
+        return settings.PROJECT.name
+
+    def read_operations(self, account: Account) -> float:
+        return public_accounts.operations(account.total_credit)
+
+
+class OneAccount(Endpoint):
+    @operation(
+        "Read the public part of an account",
+        name="read_public_account",
+        answer=PublicAccountShown,
+        access=Access.PUBLIC,
+        problems=(404,),
+    )
+    def get(self, request: Request, account_id: int) -> Response:
+        """Returns an account that shares its statistics; 404 for all others."""
+        found = public_accounts.find(account_id)
+        if found is None:
+            raise Http404
+        return self.reply(found)
+
+
+class MyCertificate(Endpoint):
+    @operation(
+        "Read the certificate of the account's credit",
+        name="read_my_certificate",
+        answer=CertificateShown,
+        conditional=True,
+    )
+    def get(self, request: Request) -> Response:
+        """Returns the figures that `/account/certificate/` shows."""
+        return self.reply(self.account)

@@ -1,0 +1,199 @@
+"""Reads leaderboards of accounts, computers and teams in pages of bounded cost.
+
+Theory of operation.  An index delivers the rows of a board in its order, and a page begins below
+the last row of the previous page.  The consents of accounts are in the condition of their index.
+The owners of computers, and the accounts of an app's board, are joined: such a page reads at most
+`READ_PER_LINE` rows per line.  If too few of them may be shown, the page is short, and the next
+page begins below its last row.  Places are counted up to `MAX_PLACE`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from django.db.models import BooleanField, Count, ExpressionWrapper, F, Model, Q, QuerySet, Value
+from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
+
+from scheduler.credit.rules.board_positions import Order, Position
+from scheduler.models import Account, AccountAppCredit, App, Host, Team
+from scheduler.people.personal_data import consents
+
+#: The highest place that is counted: a count reads an entry of an index for each place.
+MAX_PLACE: Final = 5_000
+#: Rows that a page with joined consents reads for each of its lines.
+READ_PER_LINE: Final = 4
+#: Maximum number of apps that have a board.
+MAX_APPS: Final = 50
+_ACCOUNT_COLUMNS: Final = ("id", "name", "country", "team__id", "team__name")
+_HOST_COLUMNS: Final = ("id", "p_vendor", "p_model", "p_ncpus", "os_name", "account__id")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a board: an account, computer or team, and its credit.
+
+    `place` is None beyond `MAX_PLACE`.  The owner of a computer may be named only if `names_owner`.
+    """
+
+    row: Any
+    place: int | None
+    total_credit: Decimal
+    recent_credit: float
+    names_owner: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoardPage:
+    """A page of a board; the next page begins below `next`, None on the last page."""
+
+    lines: tuple[Line, ...]
+    next: Position | None
+
+
+@dataclass(frozen=True)
+class Board:
+    """The rows of a board in one order, and the names of its columns.
+
+    Rows have the annotation `is_shown`.  If it depends on another table, `near` has the rows
+    without this table, and is read first.  `joins` is the lookup from a row to the row that is
+    listed; it is empty if these are the same.
+    """
+
+    rows: QuerySet[Any]
+    order: Order
+    total: str = "total_credit"
+    recent: str = "expavg_credit"
+    id: str = "id"
+    joins: str = ""
+    near: QuerySet[Any] | None = None
+
+    @property
+    def credit(self) -> str:
+        """The column that sorts the board."""
+        return self.total if self.order is Order.TOTAL else self.recent
+
+
+def account_board(order: Order, app: App | None = None) -> Board:
+    """Return the board of the accounts that share their statistics, by the credit for an app."""
+    if app is None:
+        accounts = Account.objects.filter(consents.shares()).annotate(is_shown=Value(True))
+        return Board(accounts.select_related("team").only(*_ACCOUNT_COLUMNS, *_CREDIT), order)
+    near = AccountAppCredit.objects.filter(app=app)
+    columns = [f"account__{name}" for name in _ACCOUNT_COLUMNS]
+    return Board(
+        AccountAppCredit.objects.select_related("account__team")
+        .annotate(is_shown=_condition(consents.shares("account")))
+        .only(*columns, "total", "expavg"),
+        order,
+        total="total",
+        recent="expavg",
+        id="account_id",
+        joins="account",
+        near=near,
+    )
+
+
+def computer_board(order: Order) -> Board:
+    """Return the board of the computers whose owners share their statistics."""
+    near = Host.objects.filter(merged_into__isnull=True)
+    rows = Host.objects.select_related("account").annotate(
+        is_shown=_condition(consents.shares("account")),
+        names_owner=_condition(Q(account__show_hosts=True)),
+    )
+    columns = (*_HOST_COLUMNS, "account__name", *_CREDIT)
+    return Board(rows.only(*columns), order, near=near)
+
+
+def team_board(order: Order) -> Board:
+    """Return the board of the teams."""
+    rows = Team.objects.annotate(is_shown=Value(True))
+    return Board(rows.only("id", "name", "country", *_CREDIT), order)
+
+
+def apps() -> list[App]:
+    """Return at most `MAX_APPS` apps that have a board, by name."""
+    columns = App.objects.filter(deprecated=False).only("name", "user_friendly_name")
+    return list(columns.order_by("name")[:MAX_APPS])
+
+
+def read(board: Board, *, below: Position | None, count: int) -> BoardPage:
+    """Return at most `count` lines below a position, or the first lines; two statements.
+
+    A page can be shorter than `count` although lines follow; see `READ_PER_LINE`.
+    """
+    condition = Q()
+    if below is not None:
+        condition = Q(TupleLessThan(_key(board), (below.credit, below.id)))
+    max_read = (count if board.near is None else READ_PER_LINE * count) + 1
+    rows = _nearest(board, condition, (f"-{board.credit}", f"-{board.id}"), max_read)
+    read_rows = list(rows)
+    shown = [row for row in read_rows[: max_read - 1] if row.is_shown]
+    last = None
+    if len(shown) > count:
+        last = shown[count - 1]
+    elif len(read_rows) == max_read:
+        last = read_rows[-2]
+    first = _place(board, _position(board, shown[0])) if shown and below is not None else 1
+    lines = tuple(
+        _line(board, row, None if first is None or first + offset > MAX_PLACE else first + offset)
+        for offset, row in enumerate(shown[:count])
+    )
+    return BoardPage(lines, None if last is None else _position(board, last))
+
+
+def find(board: Board, row_id: int) -> tuple[Line, Position] | None:
+    """Return the line of an account, computer or team, and the position above it.
+
+    A page below this position begins with the line.  Returns None if the row is not on the board.
+    """
+    row = _nearest(board, Q(**{board.id: row_id}), (board.id,), 1).first()
+    if row is None or not row.is_shown:
+        return None
+    own = _position(board, row)
+    return _line(board, row, _place(board, own)), Position(own.credit, own.id + 1)
+
+
+_CREDIT: Final = ("total_credit", "expavg_credit")
+
+
+def _condition(condition: Q) -> ExpressionWrapper[Q]:
+    return ExpressionWrapper(condition, output_field=BooleanField())
+
+
+def _nearest(board: Board, condition: Q, order: tuple[str, ...], count: int) -> QuerySet[Any]:
+    """Return the first `count` rows of a board that match, of which some may not be shown."""
+    condition &= Q(**{f"{board.credit}__gt": 0})
+    if board.near is None:
+        return board.rows.filter(condition).order_by(*order)[:count]
+    # With a join in the same SELECT, the planner could read the whole table.
+    near = board.near.filter(condition).order_by(*order)[:count]
+    return board.rows.filter(pk__in=near.values("pk")).order_by(*order)
+
+
+def _key(board: Board) -> Tuple:
+    return Tuple(F(board.credit), F(board.id))
+
+
+def _position(board: Board, row: Model) -> Position:
+    return Position(getattr(row, board.credit), getattr(row, board.id))
+
+
+def _place(board: Board, position: Position) -> int | None:
+    """Return the place of a shown row: one more than the shown rows above it."""
+    above = Q(TupleGreaterThan(_key(board), (position.credit, position.id)))
+    # Without an order, a scan of the table could look for the rows.
+    rows = _nearest(board, above, (board.credit, board.id), MAX_PLACE)
+    counted = rows.aggregate(read=Count("pk"), shown=Count("pk", filter=Q(is_shown=True)))
+    return None if counted["read"] == MAX_PLACE else int(counted["shown"]) + 1
+
+
+def _line(board: Board, row: Model, place: int | None) -> Line:
+    return Line(
+        row=getattr(row, board.joins) if board.joins else row,
+        place=place,
+        total_credit=getattr(row, board.total),
+        recent_credit=getattr(row, board.recent),
+        names_owner=getattr(row, "names_owner", False),
+    )

@@ -1,0 +1,68 @@
+from typing import Any
+
+from django.contrib.postgres.operations import AddIndexConcurrently
+from django.db import migrations, models
+from django.db.backends.postgresql.schema import DatabaseSchemaEditor
+from django.db.migrations.state import ProjectState
+from django.db.models import Q
+
+
+class AddIndexAgain(AddIndexConcurrently):
+    """Adds an index while the server runs; replaces one that an interrupted run left invalid."""
+
+    def database_forwards(
+        self,
+        app_label: str,
+        schema_editor: DatabaseSchemaEditor,
+        from_state: ProjectState,
+        to_state: ProjectState,
+    ) -> None:
+        """Drop the index if it exists, and create it."""
+        model = to_state.apps.get_model(app_label, self.model_name)
+        # Executes DROP INDEX CONCURRENTLY IF EXISTS.
+        schema_editor.remove_index(model, self.index, concurrently=True)
+        super().database_forwards(app_label, schema_editor, from_state, to_state)
+
+
+def _index(model: str, name: str, *fields: str, **condition: Any) -> AddIndexAgain:
+    index = models.Index(fields=list(fields), condition=Q(**condition), name=name)
+    return AddIndexAgain(model_name=model, index=index)
+
+
+_SHARED = {"is_active": True, "share_statistics": True}
+
+
+class Migration(migrations.Migration):
+    """Adds the indexes of the leaderboards."""
+
+    # CREATE INDEX CONCURRENTLY cannot run in a transaction.
+    atomic = False
+
+    dependencies = [("scheduler", "0032_lists_of_teams")]
+
+    operations = [
+        _index(
+            "account", "read_account_board_total", "total_credit", "id",
+            **_SHARED, total_credit__gt=0,
+        ),
+        _index(
+            "account", "read_account_board_recent", "expavg_credit", "id",
+            **_SHARED, expavg_credit__gt=0,
+        ),
+        _index(
+            "accountappcredit", "read_app_board_total", "app", "total", "account", total__gt=0
+        ),
+        _index(
+            "accountappcredit", "read_app_board_recent", "app", "expavg", "account", expavg__gt=0
+        ),
+        _index(
+            "host", "read_host_board_total", "total_credit", "id",
+            merged_into__isnull=True, total_credit__gt=0,
+        ),
+        _index(
+            "host", "read_host_board_recent", "expavg_credit", "id",
+            merged_into__isnull=True, expavg_credit__gt=0,
+        ),
+        _index("team", "read_team_board_total", "total_credit", "id", total_credit__gt=0),
+        _index("team", "read_team_board_recent", "expavg_credit", "id", expavg_credit__gt=0),
+    ]

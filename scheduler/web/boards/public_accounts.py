@@ -1,0 +1,66 @@
+"""The public page of an account, and the certificate of the visitor's own credit."""
+
+from __future__ import annotations
+
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from scheduler.credit import public_accounts
+from scheduler.models import Account
+from scheduler.web.accounts.views import own_page
+from scheduler.web.volunteers import shown
+
+_MAX_ID = 2**63 - 1
+#: Prefixes of large numbers in words.
+_WORDS = (
+    (1e24, "septillion"),
+    (1e21, "sextillion"),
+    (1e18, "quintillion"),
+    (1e15, "quadrillion"),
+    (1e12, "trillion"),
+    (1e9, "billion"),
+    (1e6, "million"),
+)
+
+
+@require_safe
+@never_cache
+def public_account(request: HttpRequest, account_id: int) -> HttpResponseBase:
+    """Return the page of an account that shares its statistics, else 404."""
+    found = public_accounts.find(account_id) if account_id <= _MAX_ID else None
+    if found is None:
+        raise Http404
+    context = {
+        "public": found,
+        "shown_account": found.account,
+        "computers": None
+        if found.computers is None
+        else [(host, shown.processor_of(host)) for host in found.computers],
+        "is_own": isinstance(request.user, Account) and request.user.pk == found.account.pk,
+    }
+    return TemplateResponse(request, "boards/account.html", context)
+
+
+@require_safe
+@own_page
+def certificate(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return the certificate of the visitor's credit, which is made to be printed."""
+    count = public_accounts.operations(account.total_credit)
+    context = {"account": account, "operations": in_words(count), "at": timezone.now()}
+    return TemplateResponse(request, "boards/certificate.html", context)
+
+
+def in_words(count: float) -> str:
+    """Return a large number with the name of its unit.
+
+    >>> in_words(8.64e13), in_words(5)
+    ('86.4 trillion', '5')
+    """
+    for size, word in _WORDS:
+        if count >= size:
+            return f"{count / size:,.1f} {word}"
+    return f"{count:,.0f}"

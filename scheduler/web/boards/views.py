@@ -1,0 +1,160 @@
+"""The public leaderboards; they show only accounts that share their statistics."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from django.http import Http404, HttpRequest
+from django.http.response import HttpResponseBase
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.utils.translation import gettext_lazy as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from scheduler.credit import hardware_statistics, leaderboards
+from scheduler.credit.hardware_statistics import Kind
+from scheduler.credit.leaderboards import MAX_PLACE, Board
+from scheduler.credit.rules.board_positions import Order, read_position
+from scheduler.models import Account
+from scheduler.web.volunteers import shown
+
+#: Lines of a page.
+LINES_PER_PAGE: Final = 50
+_BOARDS: Final = (("accounts", _("People")), ("computers", _("Computers")), ("teams", _("Teams")))
+_PARTS: Final = (
+    (Kind.SYSTEM, _("Operating systems")),
+    (Kind.VENDOR, _("Processor vendors")),
+    (Kind.PROCESSOR, _("Processors")),
+    (Kind.GPU, _("GPUs")),
+)
+_COLUMNS: Final = ((Order.TOTAL, _("credit")), (Order.RECENT, _("recent average")))
+
+
+@require_safe
+@never_cache
+def accounts(request: HttpRequest) -> HttpResponseBase:
+    """Return the leaderboard of accounts, or 404 for an unknown app.
+
+    Parameters are those of `_board`, and `app`, the name of an app whose credit is listed.
+    """
+    listed_apps = leaderboards.apps()
+    name = request.GET.get("app", "")
+    app = next((each for each in listed_apps if each.name == name), None)
+    if name and app is None:
+        raise Http404
+    order = _order(request)
+    account = _visitor(request)
+    query = {} if app is None else {"app": app.name}
+    context = {
+        "apps": listed_apps,
+        "app": app,
+        "own_id": None if account is None else account.pk,
+        "is_unlisted": account is not None and not account.share_statistics,
+    }
+    own_id = None if account is None or not account.share_statistics else account.pk
+    board = leaderboards.account_board(order, app)
+    return _board(request, "accounts", board, context, query=query, own_id=own_id)
+
+
+@require_safe
+@never_cache
+def computers(request: HttpRequest) -> HttpResponseBase:
+    """Return the leaderboard of computers.  Parameters are those of `_board`."""
+    account = _visitor(request)
+    context = {"own_id": None if account is None else account.pk}
+    return _board(request, "computers", leaderboards.computer_board(_order(request)), context)
+
+
+@require_safe
+@never_cache
+def teams(request: HttpRequest) -> HttpResponseBase:
+    """Return the leaderboard of teams.  Parameters are those of `_board`."""
+    account = _visitor(request)
+    own_id = None if account is None else account.team_id
+    board = leaderboards.team_board(_order(request))
+    return _board(request, "teams", board, {"own_id": own_id}, own_id=own_id)
+
+
+@require_safe
+@never_cache
+def hardware(request: HttpRequest) -> HttpResponseBase:
+    """Return the counts of computers by operating system, processor and GPU."""
+    statistics = hardware_statistics.current()
+    context = {
+        "counted": shown.time_of(statistics.counted_at, now=timezone.now()),
+        "min_owners": hardware_statistics.MIN_OWNERS,
+        "parts": [
+            {
+                "kind": kind.value,
+                "title": title,
+                "lines": [
+                    (line, f"{100 * line.recent_share:.1f} %", f"{100 * line.total_share:.1f} %")
+                    for line in statistics.lines[kind]
+                ],
+            }
+            for kind, title in _PARTS
+        ],
+    }
+    return TemplateResponse(request, "boards/hardware.html", context)
+
+
+def _visitor(request: HttpRequest) -> Account | None:
+    return request.user if isinstance(request.user, Account) else None
+
+
+def _order(request: HttpRequest) -> Order:
+    chosen = request.GET.get("sort", "")
+    return Order(chosen) if chosen in set(Order) else Order.TOTAL
+
+
+def _board(
+    request: HttpRequest,
+    name: str,
+    board: Board,
+    context: dict[str, Any],
+    *,
+    query: dict[str, str] | None = None,
+    own_id: int | None = None,
+) -> HttpResponseBase:
+    """Return a page of a leaderboard.
+
+    Parameters are `sort`, an `Order`, and `below`, the position above the page.  Invalid ones
+    select the default.  `query` has the other parameters of the page's links, and `own_id` is the
+    id of the visitor's line.
+    """
+    query = query or {}
+    below = read_position(request.GET.get("below", ""), board.order)
+    page = leaderboards.read(board, below=below, count=LINES_PER_PAGE)
+    own = None if own_id is None else leaderboards.find(board, own_id)
+    sort = {} if board.order is Order.TOTAL else {"sort": board.order.value}
+    context |= {
+        "board": name,
+        "boards": [
+            (reverse(f"leaderboard_{each}"), label, each == name) for each, label in _BOARDS
+        ],
+        "sort": board.order.value,
+        "columns": {
+            order.value: {
+                "label": label,
+                "link": f"?{urlencode(query | {'sort': order.value})}",
+                "direction": "descending" if order is board.order else "",
+            }
+            for order, label in _COLUMNS
+        },
+        "lines": page.lines,
+        "max_place": MAX_PLACE,
+        "own": None if own is None else own[0],
+        "own_link": "" if own is None else _link(query | sort | {"below": str(own[1])}),
+        "first": (_link(query | sort) or request.path) if below else "",
+        "next": _link(query | sort | {"below": str(page.next)}) if page.next else "",
+    }
+    if name == "computers":
+        context["lines"] = [(line, shown.processor_of(line.row)) for line in page.lines]
+    return TemplateResponse(request, f"boards/{name}.html", context)
+
+
+def _link(query: dict[str, str]) -> str:
+    return f"?{urlencode(query)}" if query else ""

@@ -1,0 +1,246 @@
+"""Leaderboards list who may be shown, in order, with a bounded number of rows read."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.credit import leaderboards
+from scheduler.credit.rules.board_positions import Order, Position, read_position
+from scheduler.models import Account, AccountAppCredit, Team
+from tests.conftest import NOON
+from tests.rows import a_host, an_account, an_app
+
+pytestmark = pytest.mark.django_db
+
+#: Accounts with credit from 1; of every ten, one does not share its statistics.
+_ACCOUNTS = """
+INSERT INTO account
+    (email, name, password, cross_project_id, created_at, is_superuser, is_staff, is_active,
+     country, url, venue, global_prefs, global_prefs_mod_time, project_prefs,
+     total_credit, expavg_credit, share_statistics)
+SELECT 'v' || n || '@example.org', 'v' || n, '!', '', now(), false, false, true,
+    '', '', '', '', 0, '', n, n, n % 10 <> 0
+FROM generate_series(1, 20000) AS n
+"""
+
+
+def an_owner(name: str, credit: float, **fields: Any) -> Account:
+    return an_account(name, total_credit=Decimal(str(credit)), expavg_credit=credit, **fields)
+
+
+def names(board: leaderboards.Board, count: int = 50) -> list[str]:
+    return [line.row.name for line in leaderboards.read(board, below=None, count=count).lines]
+
+
+@pytest.mark.parametrize("order", Order)
+def test_accounts_that_share_their_statistics_are_listed_by_credit(order):
+    an_owner("low", 1.5)
+    an_owner("high", 20)
+    an_owner("middle", 3)
+    an_owner("without", 0)
+    an_owner("hidden", 30, share_statistics=False)
+    an_owner("closed", 40, is_active=False)
+    assert names(leaderboards.account_board(order)) == ["high", "middle", "low"]
+
+
+def test_orders_are_those_of_their_own_column():
+    an_account("once", total_credit=Decimal(9), expavg_credit=1)
+    an_account("now", total_credit=Decimal(2), expavg_credit=8)
+    assert names(leaderboards.account_board(Order.TOTAL)) == ["once", "now"]
+    assert names(leaderboards.account_board(Order.RECENT)) == ["now", "once"]
+
+
+@pytest.mark.parametrize("order", Order)
+def test_board_of_an_app_has_the_credit_for_this_app(order):
+    primes, other = an_app("primes"), an_app("other")
+    ada, bob = an_owner("ada", 1), an_owner("bob", 90)
+    hidden = an_owner("hidden", 90, share_statistics=False)
+    for account, app, credit in (
+        (ada, primes, 50),
+        (bob, primes, 40),
+        (hidden, primes, 60),
+        (bob, other, 70),
+    ):
+        AccountAppCredit.objects.create(account=account, app=app, total=credit, expavg=credit / 2)
+    page = leaderboards.read(leaderboards.account_board(order, primes), below=None, count=50)
+    assert [
+        (line.row.name, line.place, line.total_credit, line.recent_credit) for line in page.lines
+    ] == [("ada", 1, 50, 25.0), ("bob", 2, 40, 20.0)]
+
+
+@pytest.mark.parametrize("order", Order)
+def test_computers_of_sharing_owners_are_listed_and_only_shown_ones_name_the_owner(order):
+    credit = {"total_credit": Decimal(5), "expavg_credit": 5.0}
+    shown = a_host(an_account("shows"), **credit)
+    anonymous = a_host(an_account("hides", show_hosts=False), **credit)
+    a_host(an_account("private", share_statistics=False), **credit)
+    a_host(an_account("closed", is_active=False), **credit)
+    a_host(an_account("merged"), merged_into=shown, **credit)
+    a_host(an_account("new"))
+    page = leaderboards.read(leaderboards.computer_board(order), below=None, count=50)
+    assert [(line.row.pk, line.names_owner) for line in page.lines] == [
+        (anonymous.pk, False),
+        (shown.pk, True),
+    ]
+
+
+def test_teams_are_listed_by_credit():
+    for name, credit in (("reds", 3), ("blues", 7), ("greens", 0)):
+        Team.objects.create(name=name, created_at=NOON, total_credit=credit, expavg_credit=credit)
+    assert names(leaderboards.team_board(Order.TOTAL)) == ["blues", "reds"]
+    assert names(leaderboards.team_board(Order.RECENT)) == ["blues", "reds"]
+
+
+# Pages
+
+
+def walked(board: leaderboards.Board, count: int) -> list[list[tuple[int | None, str]]]:
+    """Return the places and names of all pages, reading each position from its text."""
+    pages, below = [], None
+    while True:
+        page = leaderboards.read(board, below=below, count=count)
+        pages.append([(line.place, line.row.name) for line in page.lines])
+        if page.next is None:
+            return pages
+        below = read_position(str(page.next), board.order)
+        assert below == page.next
+
+
+@pytest.mark.parametrize("order", Order)
+def test_pages_continue_exactly_after_each_other_also_among_equal_credit(order):
+    for number in range(5):
+        an_owner(f"v{number}", 1 / 3 if number else 1e-6)
+    board = leaderboards.account_board(order)
+    assert walked(board, 2) == [
+        [(1, "v4"), (2, "v3")],
+        [(3, "v2"), (4, "v1")],
+        [(5, "v0")],
+    ]
+
+
+def test_pages_of_an_app_skip_hidden_accounts_and_count_places_without_them(monkeypatch):
+    monkeypatch.setattr(leaderboards, "READ_PER_LINE", 1)
+    app = an_app()
+    for number in range(6):
+        account = an_owner(f"v{number}", 1, share_statistics=number not in {4, 3, 2})
+        AccountAppCredit.objects.create(account=account, app=app, total=number + 1)
+    pages = walked(leaderboards.account_board(Order.TOTAL, app), 2)
+    assert pages == [[(1, "v5")], [], [(2, "v1"), (3, "v0")]]
+
+
+def test_own_line_is_found_with_its_place():
+    an_owner("high", 9)
+    an_owner("hidden", 8, share_statistics=False)
+    ada = an_owner("ada", 7)
+    an_owner("low", 1)
+    board = leaderboards.account_board(Order.TOTAL)
+    line, above = leaderboards.find(board, ada.pk)
+    assert (line.row.name, line.place) == ("ada", 2)
+    page = leaderboards.read(board, below=above, count=5)
+    assert [(each.row.name, each.place) for each in page.lines] == [("ada", 2), ("low", 3)]
+
+
+def test_line_of_an_account_that_may_not_be_shown_is_not_found():
+    app = an_app()
+    hidden = an_owner("hidden", 8, share_statistics=False)
+    AccountAppCredit.objects.create(account=hidden, app=app, total=8)
+    for board in (
+        leaderboards.account_board(Order.TOTAL),
+        leaderboards.account_board(Order.TOTAL, app),
+    ):
+        assert leaderboards.find(board, hidden.pk) is None
+
+
+def test_places_are_counted_up_to_a_limit(monkeypatch):
+    monkeypatch.setattr(leaderboards, "MAX_PLACE", 3)
+    accounts = [an_owner(f"v{number}", 10 - number) for number in range(5)]
+    board = leaderboards.account_board(Order.TOTAL)
+    assert [line.place for line in leaderboards.read(board, below=None, count=9).lines] == [
+        1, 2, 3, None, None,
+    ]  # fmt: skip
+    line, _above = leaderboards.find(board, accounts[4].pk)
+    assert line.place is None
+
+
+# Cost
+
+
+def rows_read(plan: dict[str, Any], table: str) -> float:
+    """Return the number of rows of a table that a plan read."""
+    own = 0.0
+    if plan.get("Relation Name") == table:
+        own = plan["Actual Loops"] * (plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0))
+    return own + sum(rows_read(each, table) for each in plan.get("Plans", ()))
+
+
+def test_pages_read_a_bounded_number_of_rows_of_many(monkeypatch):
+    # A small part of the table, as the real limit is of a large project's.
+    monkeypatch.setattr(leaderboards, "MAX_PLACE", 200)
+    app = an_app()
+    with connection.cursor() as cursor:
+        cursor.execute(_ACCOUNTS)
+        cursor.execute(
+            "INSERT INTO account_app_credit (account_id, app_id, total, expavg)"
+            " SELECT id, %s, total_credit, expavg_credit FROM account",
+            [app.pk],
+        )
+        cursor.execute(
+            "INSERT INTO host (account_id, rpc_at, created_at, total_credit, expavg_credit, "
+            + ", ".join(_host_columns())
+            + ") SELECT id, now(), now(), total_credit, expavg_credit, "
+            + ", ".join(_host_columns().values())
+            + " FROM account"
+        )
+        cursor.execute("ANALYZE account, account_app_credit, host")
+    middle = Account.objects.get(name="v10001")
+    for order in Order:
+        boards = (
+            (leaderboards.account_board(order), middle.pk),
+            (leaderboards.account_board(order, app), middle.pk),
+            (leaderboards.computer_board(order), middle.hosts.get().pk),
+        )
+        for board, own in boards:
+            with CaptureQueriesContext(connection) as captured:
+                line, above = leaderboards.find(board, own)
+                page = leaderboards.read(board, below=above, count=50)
+            assert line.place is None
+            assert len(page.lines) == 50
+            assert len(captured) == 4
+            for query in captured.captured_queries:
+                with connection.cursor() as cursor:
+                    cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {query['sql']}")
+                    (plan,) = cursor.fetchone()
+                plan = json.loads(plan) if isinstance(plan, str) else plan
+                # The accounts of other tables' rows may come from a hash of this small table.
+                number = rows_read(plan[0]["Plan"], board.rows.model._meta.db_table)
+                assert 0 < number <= 2 * (leaderboards.READ_PER_LINE * 50 + 1), query["sql"]
+
+
+def _host_columns() -> dict[str, str]:
+    """Return the columns of hosts that have no default in the database, with values."""
+    texts = "host_cpid domain_name last_ip_addr platform_name venue p_vendor p_model os_name"
+    texts += " os_version deny_reason p_features"
+    numbers = "rpc_seqno timezone client_version p_ncpus p_fpops p_iops p_membw m_nbytes m_cache"
+    numbers += " m_swap d_total d_free n_bwup n_bwdown on_frac active_frac gpu_active_frac hr_class"
+    numbers += " turnaround_seconds"
+    return {
+        **dict.fromkeys(texts.split(), "''"),
+        **dict.fromkeys(numbers.split(), "1"),
+        "denied": "false",
+        "capabilities": "'{}'",
+        "last_decisions": "'[]'",
+    }
+
+
+def test_position_is_read_only_from_the_text_of_one():
+    assert read_position("1e-06_3", Order.RECENT) == Position(1e-06, 3)
+    for text in ("", "_", "5", "5_", "_5", "-1_5", "nan_5", "inf_5", "1e999_5", "5_x", "٣_5"):
+        assert read_position(text, Order.RECENT) is None
+    assert read_position(f"1_{2**63}", Order.TOTAL) is None
+    assert read_position(f"{'9' * 21}_1", Order.TOTAL) is None

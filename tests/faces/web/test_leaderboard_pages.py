@@ -1,0 +1,239 @@
+"""The pages of leaderboards."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+
+from scheduler.models import Account, AccountAppCredit, Team
+from scheduler.web.boards import views
+from tests.conftest import NOON
+from tests.rows import a_host, an_account, an_app, update
+
+pytestmark = pytest.mark.django_db
+
+PATHS = ("/leaderboards/", "/leaderboards/computers/", "/leaderboards/teams/")
+
+
+def an_owner(name: str, credit: float, **fields: Any) -> Account:
+    return an_account(name, total_credit=Decimal(str(credit)), expavg_credit=credit / 10, **fields)
+
+
+def a_team(name: str, credit: float) -> Team:
+    return Team.objects.create(
+        name=name, created_at=NOON, total_credit=credit, expavg_credit=credit / 10
+    )
+
+
+def page(browser: Client, path: str, status: int = 200) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == status
+    text = answer.content.decode()
+    assert not re.search(r"<script|<style|style=", text)
+    return text
+
+
+def shown_names(text: str) -> list[str]:
+    """Return the names in the first column of the table."""
+    return re.findall(r'role="rowheader"[^>]*>(?:<a [^>]*>)?([^<]+)', text)
+
+
+def test_people_are_listed_with_team_country_and_credit(client):
+    reds = a_team("Reds", 5)
+    an_owner("ada", 1234567.8, team=reds, country="Finland")
+    an_owner("bob", 3)
+    text = page(client, "/leaderboards/")
+    assert [name.strip() for name in shown_names(text)] == ["ada", "bob"]
+    for part in ("Reds", "Finland", "1,234,568", "123,456.8"):
+        assert part in text
+    assert 'aria-sort="descending"' in text
+    assert text.count("aria-sort") == 1
+
+
+def test_boards_are_sorted_by_recent_average_on_request(client):
+    an_account("once", total_credit=Decimal(9), expavg_credit=1)
+    an_account("now", total_credit=Decimal(2), expavg_credit=8)
+    assert shown_names(page(client, "/leaderboards/"))[0].strip() == "once"
+    assert shown_names(page(client, "/leaderboards/?sort=recent"))[0].strip() == "now"
+    assert shown_names(page(client, "/leaderboards/?sort=name"))[0].strip() == "once"
+
+
+def test_board_of_an_app_lists_its_credit(client):
+    app = an_app("primes", user_friendly_name="Prime numbers")
+    an_owner("ada", 100)
+    bob = an_owner("bob", 50)
+    AccountAppCredit.objects.create(account=bob, app=app, total=7, expavg=1)
+    text = page(client, "/leaderboards/?app=primes")
+    assert [name.strip() for name in shown_names(text)] == ["bob"]
+    assert '<option value="primes" selected>Prime numbers</option>' in text
+    assert "?app=primes&amp;sort=recent" in text
+    page(client, "/leaderboards/?app=unknown", 404)
+
+
+def test_next_page_begins_after_the_last_line(client, monkeypatch):
+    monkeypatch.setattr(views, "LINES_PER_PAGE", 2)
+    for number in range(3):
+        an_owner(f"v{number}", 10 - number)
+    text = page(client, "/leaderboards/?sort=recent")
+    [link] = re.findall(r'href="([^"]*)" rel="next"', text)
+    assert link.startswith("?sort=recent&amp;below=0.9_")
+    text = page(client, "/leaderboards/" + link.replace("&amp;", "&"))
+    assert [name.strip() for name in shown_names(text)] == ["v2"]
+    assert ">3</td>" in text
+    assert 'rel="next"' not in text
+    assert '<a href="?sort=recent">First page</a>' in text
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_invalid_positions_select_the_first_page(client, path):
+    an_host_owner = an_owner("ada", 5)
+    a_host(an_host_owner, total_credit=Decimal(5))
+    a_team("Reds", 5)
+    first = re.findall("<tbody.*?</tbody>", page(client, path), re.DOTALL)
+    assert first
+    for below in ("x", "-1_1", "nan_1", "1_", "9" * 300, "1_99999999999999999999", "\0"):
+        answer = client.get(path, {"below": below})
+        assert re.findall("<tbody.*?</tbody>", answer.content.decode(), re.DOTALL) == first
+
+
+def test_own_place_is_shown_and_own_line_is_marked(client):
+    an_owner("high", 9)
+    ada = an_owner("ada", 5)
+    client.force_login(ada)
+    text = page(client, "/leaderboards/")
+    assert "Your place: <b>2</b>" in re.sub(r"\s+", " ", text)
+    assert text.count('class="mine"') == 1
+    [link] = re.findall(r'href="([^"]*)">Show the page', text)
+    text = page(client, "/leaderboards/" + link.replace("&amp;", "&"))
+    assert [name.strip() for name in shown_names(text)] == ["ada"]
+
+
+def test_unlisted_visitor_is_told_why(client):
+    ada = an_owner("ada", 5, share_statistics=False)
+    client.force_login(ada)
+    text = page(client, "/leaderboards/")
+    assert "You are not listed" in text
+    assert "Your place" not in text
+    assert shown_names(text) == []
+
+
+def test_own_computers_and_own_team_are_marked(client):
+    reds = a_team("Reds", 5)
+    a_team("Blues", 9)
+    ada = an_owner("ada", 5, team=reds)
+    a_host(ada, total_credit=Decimal(5), p_model="Ryzen (TM)", p_ncpus=8, os_name="Linux")
+    a_host(total_credit=Decimal(7))
+    client.force_login(ada)
+    text = page(client, "/leaderboards/computers/")
+    assert text.count('class="mine"') == 1
+    assert "8 × Ryzen" in text
+    text = page(client, "/leaderboards/teams/")
+    assert "The place of your team: <b>2</b>" in re.sub(r"\s+", " ", text)
+    assert text.count('class="mine"') == 1
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_empty_boards_tell_how_to_get_credit(client, path):
+    text = page(client, path)
+    assert "<table" not in text
+    assert "credit yet" in text
+    assert "How to take part" in text
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_number_of_statements_does_not_depend_on_the_number_of_lines(client, path):
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            page(client, path)
+        return len(captured)
+
+    def add(number: int) -> Account:
+        account = an_owner(f"v{number}", 5, team=a_team(f"t{number}", 5))
+        a_host(account, total_credit=Decimal(5))
+        return account
+
+    add(0)
+    few = statements()
+    for number in range(1, 9):
+        ada = add(number)
+    assert statements() == few <= 2
+    client.force_login(ada)
+    assert statements() <= few + 4  # the session, the account, and the own line with its place
+
+
+def test_site_leads_to_the_leaderboards(client):
+    ada = an_owner("ada", 5)
+    assert 'href="/leaderboards/"' in page_of_status(client)
+    client.force_login(ada)
+    assert 'href="/leaderboards/"' in client.get("/account/").content.decode()
+
+
+def page_of_status(client: Client) -> str:
+    return client.get("/").content.decode()
+
+
+def test_account_without_a_name_is_listed_as_anonymous(client):
+    update(an_owner("x", 5), name="")
+    assert shown_names(page(client, "/leaderboards/"))[0].strip() == "Anonymous"
+
+
+# Accounts
+
+
+def test_page_of_an_account_shows_profile_credit_and_computers(client):
+    reds = a_team("Reds", 5)
+    an_owner("high", 1e9)
+    ada = an_owner("ada", 1234567, team=reds, country="Finland", url="https://ada.example/")
+    app = an_app("primes", user_friendly_name="Prime numbers")
+    AccountAppCredit.objects.create(account=ada, app=app, total=4321, expavg=1)
+    host = a_host(ada, domain_name="hidden-name", p_model="Ryzen", p_ncpus=8, os_name="Linux")
+    a_host(ada, p_model="Merged", merged_into=host)
+    text = page(client, f"/accounts/{ada.pk}/")
+    for part in ("ada", "Reds", "Finland", "1,234,567", "123,456.7", "Prime numbers", "4,321"):
+        assert part in text
+    assert 'href="https://ada.example/" rel="nofollow ugc noopener noreferrer"' in text
+    assert f'?hostid={host.pk}"' in text
+    assert "8 × Ryzen" in text
+    assert "<dt>place by credit</dt><dd>2</dd>" in text
+    assert "hidden-name" not in text
+    assert "Merged" not in text
+    assert f'href="/accounts/{ada.pk}/"' in page(client, "/leaderboards/")
+
+
+def test_page_of_an_account_without_anything_is_empty_but_complete(client):
+    ada = an_account("ada")
+    text = page(client, f"/accounts/{ada.pk}/")
+    assert "No credit yet" in text
+    assert "No computer is attached" in text
+    assert "place by credit" not in text
+    update(ada, show_hosts=False)
+    assert "does not show their computers" in page(client, f"/accounts/{ada.pk}/")
+
+
+def test_page_of_an_account_takes_a_constant_number_of_statements(client):
+    ada = an_owner("ada", 5)
+    numbers = []
+    for _ in range(2):
+        for _ in range(3):
+            AccountAppCredit.objects.create(account=ada, app=an_app(), total=4, expavg=1)
+            a_host(ada)
+        with CaptureQueriesContext(connection) as captured:
+            page(client, f"/accounts/{ada.pk}/")
+        numbers.append(len(captured))
+    assert numbers[0] == numbers[1] <= 5
+
+
+def test_certificate_shows_name_credit_and_operations(client):
+    ada = an_owner("ada", 200)
+    client.force_login(ada)
+    text = page(client, "/account/certificate/")
+    for part in ("Certificate of computation", "ada", "200", "86.4 trillion", "1 January 2026"):
+        assert part in text
+    assert "certificate.css" in text
+    assert 'href="/account/certificate/"' in page(client, "/account/")

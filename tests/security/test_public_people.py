@@ -1,0 +1,168 @@
+"""Public pages name only people who consent to be shown."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from scheduler.models import Account, AccountAppCredit, App, Host
+from scheduler.people.personal_data import erasure
+from tests.conftest import NOON
+from tests.faces.apis import Program
+from tests.rows import a_host, an_account, an_app, update
+
+pytestmark = pytest.mark.django_db
+
+BOARDS = (
+    "/leaderboards/",
+    "/leaderboards/?sort=recent",
+    "/leaderboards/?app=primes",
+    "/leaderboards/?app=primes&sort=recent",
+    "/leaderboards/computers/",
+    "/leaderboards/computers/?sort=recent",
+)
+TWINS = tuple(
+    path.replace("/?", "?").rstrip("/").replace("leaderboards?", "leaderboards/accounts?")
+    for path in BOARDS
+)
+
+
+@pytest.fixture
+def app() -> App:
+    return an_app("primes")
+
+
+PAIRS = list(zip(BOARDS, TWINS, strict=True))
+
+
+def a_volunteer(app: App, **fields: Any) -> tuple[Account, Host]:
+    """Create an account with a computer and credit, all with recognizable texts."""
+    credit = {"total_credit": Decimal("777.5"), "expavg_credit": 77.5}
+    account = an_account("secretname", country="Secretland", **credit, **fields)
+    host = a_host(
+        account,
+        domain_name="secret-computer",
+        last_ip_addr="203.0.113.77",
+        p_model="secretchip",
+        os_name="secretsystem",
+        **credit,
+    )
+    AccountAppCredit.objects.create(account=account, app=app, total=Decimal("777.5"), expavg=77.5)
+    return account, host
+
+
+def contents(path: str, twin: str) -> list[str]:
+    """Return the page and its twin in the API."""
+    answers = [
+        Client().get(path),
+        Program().send("get", twin if twin != "/leaderboards" else "/leaderboards/accounts"),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 200]
+    return [answer.content.decode() for answer in answers]
+
+
+@pytest.mark.parametrize(("path", "twin"), PAIRS)
+@pytest.mark.parametrize("state", ["unshared", "banned", "erased"])
+def test_account_without_consent_is_on_no_leaderboard(app, path, twin, state):
+    account, host = a_volunteer(app)
+    assert all("777.5" in text or "778" in text for text in contents(path, twin))
+    if state == "unshared":
+        update(account, share_statistics=False)
+    elif state == "banned":
+        update(account, is_active=False)
+    else:
+        erasure.erase(account, now=NOON)
+    for text in contents(path, twin):
+        for part in ("secret", "Secret", "777", "778", f"hostid={host.pk}"):
+            assert part not in text
+
+
+@pytest.mark.parametrize(("path", "twin"), PAIRS[4:])
+def test_computer_is_anonymous_if_its_owner_does_not_show_their_computers(app, path, twin):
+    account, host = a_volunteer(app, show_hosts=False)
+    page, reply = contents(path, twin)
+    assert "secretchip" in page
+    assert "secretchip" in reply
+    for text in (page, reply):
+        for part in ("secretname", "secret-computer", "203.0.113", f"hostid={host.pk}"):
+            assert part not in text
+    assert f'"id":{host.pk}' not in reply.replace(" ", "")
+    assert f'"owner":{account.pk}' not in reply.replace(" ", "")
+
+
+@pytest.mark.parametrize(("path", "twin"), PAIRS)
+def test_leaderboards_contain_no_address_and_no_name_of_a_computer(app, path, twin):
+    a_volunteer(app)
+    for text in contents(path, twin):
+        for part in ("@example.org", "secret-computer", "203.0.113"):
+            assert part not in text
+
+
+@pytest.mark.parametrize("path", BOARDS)
+def test_texts_of_people_and_clients_are_escaped(app, path):
+    evil = "<script>alert(1)</script>"
+    account, host = a_volunteer(app)
+    update(account, name=evil, country=evil)
+    update(host, p_model=evil, os_name=evil)
+    assert "<script" not in Client().get(path).content.decode()
+
+
+@pytest.mark.parametrize("path", BOARDS)
+def test_leaderboards_are_not_kept_by_caches(path, app):
+    assert "no-store" in Client().get(path)["Cache-Control"]
+
+
+# The page of an account
+
+
+@pytest.mark.parametrize("state", ["unshared", "banned", "erased", "unknown"])
+def test_account_without_consent_has_no_page(app, state):
+    account, _host = a_volunteer(app)
+    pages = (f"/accounts/{account.pk}/", f"/accounts/{account.pk}")
+    assert Client().get(pages[0]).status_code == 200
+    assert Program().send("get", pages[1]).status_code == 200
+    if state == "unshared":
+        update(account, share_statistics=False)
+    elif state == "banned":
+        update(account, is_active=False)
+    elif state == "erased":
+        erasure.erase(account, now=NOON)
+    else:
+        pages = (f"/accounts/{10**19}/", f"/accounts/{10**15}")
+    page, reply = Client().get(pages[0]), Program().send("get", pages[1])
+    assert [page.status_code, reply.status_code] == [404, 404]
+    assert b"secret" not in page.content + reply.content
+    # Also the owner sees what others see.
+    browser = Client()
+    browser.force_login(an_account("eve", is_staff=True, is_superuser=True))
+    assert browser.get(pages[0]).status_code == 404
+
+
+def test_page_of_an_account_hides_computers_and_private_columns(app):
+    account, host = a_volunteer(app, show_hosts=False)
+    update(account, url="javascript:alert(1)", venue="secretvenue", project_prefs="secretprefs")
+    page = Client().get(f"/accounts/{account.pk}/").content.decode()
+    reply = Program().send("get", f"/accounts/{account.pk}").content.decode()
+    for text in (page, reply):
+        assert "secretname" in text
+        for part in ("secretchip", "secret-computer", "@example.org", "203.0.113", "javascript:"):
+            assert part not in text
+        for part in ("secretvenue", "secretprefs", f"hostid={host.pk}"):
+            assert part not in text
+
+
+def test_certificate_is_only_for_its_owner(app):
+    account, _host = a_volunteer(app, share_statistics=False)
+    answer = Client().get("/account/certificate/")
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/account/login/")
+    assert Program().send("get", "/me/certificate").status_code == 401
+    browser = Client()
+    browser.force_login(account)
+    answer = browser.get("/account/certificate/")
+    assert b"secretname" in answer.content
+    assert b"@example.org" not in answer.content
+    assert "no-store" in answer["Cache-Control"]
