@@ -1,4 +1,4 @@
-"""Finds work for `acquire`: reads unsent results in the order of queues, and judges them."""
+"""Reads unsent results in the order of queues for `acquire`, and judges them."""
 
 from __future__ import annotations
 

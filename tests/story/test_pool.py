@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -110,6 +111,8 @@ def test_workers_of_a_pool_claim_work_and_obey_cancellations(
     client = our_client(project, "lab")
     lab = Lab(project, client, tmp_path)
     workers = ("worker-A", "worker-B")
+    # The long poll is a process of its own, which only a project with an enrolled host has.
+    assert not listens(project.port + 1)
     tokens = {name: lab.enroll(name) for name in workers}
     ids = lab.submit(
         quick={"command_line": "quick"},
@@ -192,6 +195,13 @@ def check_usage_reports(lab: Lab, workunit_id: int, result: str, token: str) -> 
     # Another program with the token of the host can report, too.
     path = f"pool/results/{result_id}/report_gpu_usage"
     assert "stored" in lab.call("POST", path, {"gpu_usage": 0.5}, token=token)
+
+
+def listens(port: int) -> bool:
+    """Return whether a process of this machine accepts connections at a port."""
+    with socket.socket() as connection:
+        connection.settimeout(5)
+        return connection.connect_ex(("127.0.0.1", port)) == 0
 
 
 def wait_for_pool(project: Project) -> None:
