@@ -7,8 +7,8 @@ who has requested the foundership gets it, else the active member with the oldes
 without active members has no founder; a request for its foundership is granted at once.
 
 A member may request the foundership.  The founder transfers it or declines.  Without an answer, the
-member may assume it after `ANSWER_WITHIN` (`people.rules.foundership_steps`), for example if the founder
-is no longer active.
+member may assume it after `ANSWER_WITHIN` (`people.rules`), for example if the founder is no longer
+active.
 """
 
 from __future__ import annotations
