@@ -1,4 +1,4 @@
-"""Pages of teams name only members who consent, and change only the visitor's own team."""
+"""Pages of teams name only members who consent, and change only own teams."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ who has requested the foundership gets it, else the active member with the oldes
 without active members has no founder; a request for its foundership is granted at once.
 
 A member may request the foundership.  The founder transfers it or declines.  Without an answer, the
-member may assume it after `ANSWER_WITHIN` (`people.rules.foundership`), for example if the founder
-is no longer active.
+member may assume it after `ANSWER_WITHIN` (`people.rules`), for example if the founder is no longer
+active.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from scheduler.people.teams.members import create as create
 from scheduler.people.teams.members import join as join
 from scheduler.people.teams.members import leave as leave
 from scheduler.people.teams.members import remove_member as remove_member
-from scheduler.people.teams.profiles import TeamProfile as TeamProfile
-from scheduler.people.teams.refusals import NotFounder as NotFounder
-from scheduler.people.teams.refusals import NotMember as NotMember
-from scheduler.people.teams.refusals import SuccessorChanged as SuccessorChanged
-from scheduler.people.teams.refusals import TakenName as TakenName
-from scheduler.people.teams.refusals import TeamRefused as TeamRefused
-from scheduler.people.teams.refusals import UnknownTeam as UnknownTeam
+from scheduler.people.teams.team_profiles import TeamProfile as TeamProfile
+from scheduler.people.teams.team_refusals import NotFounder as NotFounder
+from scheduler.people.teams.team_refusals import NotMember as NotMember
+from scheduler.people.teams.team_refusals import SuccessorChanged as SuccessorChanged
+from scheduler.people.teams.team_refusals import TakenName as TakenName
+from scheduler.people.teams.team_refusals import TeamRefused as TeamRefused
+from scheduler.people.teams.team_refusals import UnknownTeam as UnknownTeam

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from scheduler.models import Account, Team
-from scheduler.people.rules.foundership import assumable_at, requestable_at
+from scheduler.people.rules.foundership_steps import assumable_at, requestable_at
 from scheduler.people.teams.locked_rows import (
     active_member,
     give_foundership,
@@ -20,7 +20,7 @@ from scheduler.people.teams.locked_rows import (
     lock_teams,
     record_change,
 )
-from scheduler.people.teams.refusals import SuccessorChanged, TeamRefused
+from scheduler.people.teams.team_refusals import SuccessorChanged, TeamRefused
 
 
 def transfer(team_id: int, member_id: int, *, by: Account, now: datetime) -> Team:

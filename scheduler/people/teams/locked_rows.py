@@ -8,7 +8,7 @@ from typing import Any, TypeGuard
 
 from scheduler.models import Account, Team
 from scheduler.people import audit
-from scheduler.people.teams.refusals import NotFounder, NotMember, TeamRefused, UnknownTeam
+from scheduler.people.teams.team_refusals import NotFounder, NotMember, TeamRefused, UnknownTeam
 
 
 def lock_accounts(ids: Collection[int]) -> dict[int, Account]:

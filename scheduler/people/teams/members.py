@@ -21,8 +21,8 @@ from scheduler.people.teams.locked_rows import (
     set_team,
     unknown_team,
 )
-from scheduler.people.teams.profiles import TeamProfile, checked_fields
-from scheduler.people.teams.refusals import TakenName, TeamRefused
+from scheduler.people.teams.team_profiles import TeamProfile, checked_fields
+from scheduler.people.teams.team_refusals import TakenName, TeamRefused
 
 
 def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:

@@ -10,7 +10,7 @@ from django.db.models import F
 
 from scheduler.models import Account, Team
 from scheduler.people import team_reads
-from scheduler.people.rules.foundership import Step, assumable_at, next_step, requestable_at
+from scheduler.people.rules.foundership_steps import Step, assumable_at, next_step, requestable_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from django.utils.translation import gettext_lazy as _
 from scheduler.models import Team
 from scheduler.people.account_keys import BadName
 from scheduler.people.teams import TakenName, TeamRefused
-from scheduler.people.teams.profiles import MAX_COUNTRY, MAX_DESCRIPTION, MAX_URL
+from scheduler.people.teams.team_profiles import MAX_COUNTRY, MAX_DESCRIPTION, MAX_URL
 
 _KINDS = [(kind.value, kind.label.capitalize()) for kind in Team.Kind]
 

@@ -1,4 +1,4 @@
-"""The pages of teams that everybody can see: a list with a search, and a page of each team."""
+"""The pages of teams that everybody can see."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pages of teams: list, search, page of a team, and the tools of members and founders."""
+"""The pages of teams: a list with a search, and the tools of members."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from django.core.validators import URLValidator
 
 from scheduler.models import Team
 from scheduler.people.account_keys import good_name
-from scheduler.people.teams.refusals import TeamRefused
+from scheduler.people.teams.team_refusals import TeamRefused
 
 MAX_DESCRIPTION, MAX_COUNTRY, MAX_URL = 10_000, 64, 200
 _check_url = URLValidator(schemes=["http", "https"])
