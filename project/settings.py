@@ -359,7 +359,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         {"name": "usage", "description": "Computing time and credit."},
         {"name": "hosts", "description": "The volunteers' computers."},
         {"name": "teams", "description": "Teams of volunteers, and their members."},
-        {"name": "accounts", "description": "What everybody may see of an account; public."},
+        {"name": "accounts", "description": "Accounts that share their statistics; public."},
         {"name": "leaderboards", "description": "Accounts, computers and teams by credit; public."},
         {"name": "bundles", "description": "Task lists: workunits that one host gets as a unit."},
         {"name": "balance", "description": "A maximum that several queues share."},

@@ -46,11 +46,11 @@ named AS (
         gpu.model_name
     FROM shown
     CROSS JOIN LATERAL (
-        SELECT DISTINCT found.model #>> '{}' AS model_name
+        SELECT DISTINCT gpu.model #>> '{}' AS model_name
         FROM
             jsonb_path_query(
                 shown.capabilities, '$.gpus[*].name ? (@.type() == "string")'
-            ) AS found (model)
+            ) AS gpu (model)
     ) AS gpu
 ),
 

@@ -1,4 +1,4 @@
-"""Counts computers by operating system, processor and GPU once a day, and reads the counts.
+"""Counts computers by operating system, processor and GPU; reads the counts.
 
 Only computers whose owners share their statistics are counted.  A name that computers of less than
 `MIN_OWNERS` accounts have is left out, so that no row describes a single person; shares are those

@@ -35,7 +35,7 @@ class PublicAccount:
 
 
 def find(account_id: int) -> PublicAccount | None:
-    """Return the account, or None if there is none that shares its statistics."""
+    """Return the account if it is active and shares its statistics, else None."""
     account = (
         Account.objects.filter(consents.shares(), pk=account_id).select_related("team").first()
     )

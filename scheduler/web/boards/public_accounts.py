@@ -31,16 +31,16 @@ _WORDS = (
 @never_cache
 def public_account(request: HttpRequest, account_id: int) -> HttpResponseBase:
     """Return the page of an account that shares its statistics, else 404."""
-    found = public_accounts.find(account_id) if account_id <= _MAX_ID else None
-    if found is None:
+    public = public_accounts.find(account_id) if account_id <= _MAX_ID else None
+    if public is None:
         raise Http404
     context = {
-        "public": found,
-        "shown_account": found.account,
+        "public": public,
+        "shown_account": public.account,
         "computers": None
-        if found.computers is None
-        else [(host, shown.processor_of(host)) for host in found.computers],
-        "is_own": isinstance(request.user, Account) and request.user.pk == found.account.pk,
+        if public.computers is None
+        else [(host, shown.processor_of(host)) for host in public.computers],
+        "is_own": isinstance(request.user, Account) and request.user.pk == public.account.pk,
     }
     return TemplateResponse(request, "boards/account.html", context)
 

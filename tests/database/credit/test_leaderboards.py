@@ -1,4 +1,4 @@
-"""Leaderboards list who may be shown, in order, with a bounded number of rows read."""
+"""Leaderboards list people who may be shown, in order, at a bounded cost."""
 
 from __future__ import annotations
 

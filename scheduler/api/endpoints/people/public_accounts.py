@@ -1,4 +1,4 @@
-"""Endpoints of what everybody may see of an account, and of the own certificate."""
+"""Endpoints of public accounts, and of the certificate of one's own credit."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class PublicAccountShown(Shown):
         help_text=f"At most {public_accounts.MAX_HOSTS}; null if the account does not show them.",
     )
 
-    def read_team(self, found: PublicAccount) -> str | None:
-        return None if found.account.team is None else found.account.team.name
+    def read_team(self, public: PublicAccount) -> str | None:
+        return None if public.account.team is None else public.account.team.name
 
 
 class CertificateShown(Shown):
@@ -97,10 +97,10 @@ class OneAccount(Endpoint):
     )
     def get(self, request: Request, account_id: int) -> Response:
         """Returns an account that shares its statistics; 404 for all others."""
-        found = public_accounts.find(account_id)
-        if found is None:
+        public = public_accounts.find(account_id)
+        if public is None:
             raise Http404
-        return self.reply(found)
+        return self.reply(public)
 
 
 class MyCertificate(Endpoint):
