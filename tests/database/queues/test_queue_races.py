@@ -23,7 +23,7 @@ from tests.scientists import a_batch, in_batch
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-#: What the queue accepts no more after the change.
+#: Changes after which the queue accepts fewer workunits.
 NARROWED = pytest.mark.parametrize("facts", [{"app": "other"}, {"trusted": False}], ids=str)
 
 
@@ -72,7 +72,7 @@ def test_a_queue_is_not_changed_while_a_submission_writes(
         submission = Meanwhile(submitted)
         assert arrived.wait(PATIENCE)
         assert isinstance(changed(queue, facts), admission.QueueBusy)
-        # What does not concern the submission is changed at once.
+        # Other fields are changed at once.
         assert named_queues.change(queue, now=NOON, max_in_progress=3).max_in_progress == 3
         assert named_queues.change(queue, now=NOON, app=None, trusted=True).trusted
         go.set()
