@@ -30,11 +30,11 @@ def with_references(handler: Handler) -> Handler:
 
     @functools.wraps(handler)
     def wrapper(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
-        found = {
+        resolved = {
             name: value.find(request, value.text) if isinstance(value, Reference) else value
             for name, value in kwargs.items()
         }
-        answer: Response = handler(view, request, *args, **found)
+        answer: Response = handler(view, request, *args, **resolved)
         return answer
 
     return wrapper  # type: ignore[return-value]
