@@ -16,7 +16,7 @@ from django.db.models import F, QuerySet, Sum
 
 from scheduler.boinc.wire.documents import INVALID
 from scheduler.models import Account, App, Host, StatisticsDeletion, Team
-from scheduler.people.personal_data import consents
+from scheduler.people import sharing
 
 CHUNK = 2000
 
@@ -31,7 +31,7 @@ def element_text(value: object) -> str:
 def accounts() -> Iterator[Row]:
     """Yield a row for each account with credit, ordered by id."""
     return _stream(
-        Account.objects.filter(consents.shares(), total_credit__gt=0),
+        Account.objects.filter(sharing.shares(), total_credit__gt=0),
         "id name created_at total_credit expavg_credit expavg_at cross_project_id email country url"
         " team_id",
     )
@@ -46,7 +46,7 @@ def teams() -> Iterator[Row]:
     return _stream(
         Team.objects.filter(total_credit__gt=0).annotate(
             founder_name=F("founder__name"),
-            founder_shares=consents.shares("founder"),
+            founder_shares=sharing.shares("founder"),
         ),
         "id kind name founder_id founder_name founder_shares total_credit expavg_credit expavg_at"
         " created_at url description country",
@@ -59,7 +59,7 @@ def hosts() -> Iterator[Row]:
     The owner may be named only if `show_hosts` is true.
     """
     return _stream(
-        Host.objects.filter(consents.shares("account"), total_credit__gt=0).annotate(
+        Host.objects.filter(sharing.shares("account"), total_credit__gt=0).annotate(
             show_hosts=F("account__show_hosts")
         ),
         "id account_id show_hosts total_credit expavg_credit expavg_at p_vendor p_model os_name"

@@ -16,7 +16,7 @@ WITH shown AS MATERIALIZED (
     WHERE
         host.merged_into_id IS NULL
         AND host.total_credit > 0
-        -- The condition of consents.shares.
+        -- The condition of sharing.shares.
         AND account.is_active
         AND account.share_statistics
 ),

@@ -18,7 +18,7 @@ from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, Tuple
 
 from scheduler.credit.rules.board_positions import Order, Position
 from scheduler.models import Account, AccountAppCredit, App, Host, Team
-from scheduler.people.personal_data import consents
+from scheduler.people import sharing
 
 #: The highest place that is counted: a count reads an entry of an index for each place.
 MAX_PLACE: Final = 5_000
@@ -78,13 +78,13 @@ class Board:
 def account_board(order: Order, app: App | None = None) -> Board:
     """Return the board of the accounts that share their statistics, by the credit for an app."""
     if app is None:
-        accounts = Account.objects.filter(consents.shares()).annotate(is_shown=Value(True))
+        accounts = Account.objects.filter(sharing.shares()).annotate(is_shown=Value(True))
         return Board(accounts.select_related("team").only(*_ACCOUNT_COLUMNS, *_CREDIT), order)
     near = AccountAppCredit.objects.filter(app=app)
     columns = [f"account__{name}" for name in _ACCOUNT_COLUMNS]
     return Board(
         AccountAppCredit.objects.select_related("account__team")
-        .annotate(is_shown=_condition(consents.shares("account")))
+        .annotate(is_shown=_condition(sharing.shares("account")))
         .only(*columns, "total", "expavg"),
         order,
         total="total",
@@ -99,7 +99,7 @@ def computer_board(order: Order) -> Board:
     """Return the board of the computers whose owners share their statistics."""
     near = Host.objects.filter(merged_into__isnull=True)
     rows = Host.objects.select_related("account").annotate(
-        is_shown=_condition(consents.shares("account")),
+        is_shown=_condition(sharing.shares("account")),
         names_owner=_condition(Q(account__show_hosts=True)),
     )
     columns = (*_HOST_COLUMNS, "account__name", *_CREDIT)

@@ -10,7 +10,7 @@ from scheduler.credit import leaderboards
 from scheduler.credit.rules.board_positions import Order
 from scheduler.credit.rules.credit import COBBLESTONE
 from scheduler.models import Account, AccountAppCredit, Host
-from scheduler.people.personal_data import consents
+from scheduler.people import sharing
 
 #: Maximum numbers of computers and of apps that are shown.
 MAX_HOSTS: Final = 20
@@ -36,9 +36,7 @@ class PublicAccount:
 
 def find(account_id: int) -> PublicAccount | None:
     """Return the account if it is active and shares its statistics, else None."""
-    account = (
-        Account.objects.filter(consents.shares(), pk=account_id).select_related("team").first()
-    )
+    account = Account.objects.filter(sharing.shares(), pk=account_id).select_related("team").first()
     if account is None:
         return None
     line = leaderboards.find(leaderboards.account_board(Order.TOTAL), account.pk)

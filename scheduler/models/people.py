@@ -159,7 +159,7 @@ class Account(AbstractBaseUser, PermissionsMixin):
                 condition=models.Q(team__isnull=False, is_active=True),
                 name="list_members_of_teams",
             ),
-            # The accounts of `consents.shares` that have credit.
+            # The accounts of `sharing.shares` that have credit.
             models.Index(
                 fields=["total_credit", "id"],
                 condition=models.Q(is_active=True, share_statistics=True, total_credit__gt=0),

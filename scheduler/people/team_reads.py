@@ -8,7 +8,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from scheduler.models import Account, Team
-from scheduler.people.personal_data import consents
+from scheduler.people import sharing
 
 #: Maximum number of teams and members in one reply.
 MAX_TEAMS: Final = 100
@@ -56,7 +56,7 @@ def members(team_id: int, *, all_active: bool, with_credit: bool) -> list[Accoun
     """
     accounts = Account.objects.filter(team_id=team_id, is_active=True)
     if not all_active:
-        accounts = accounts.filter(consents.shares())
+        accounts = accounts.filter(sharing.shares())
     if with_credit:
         accounts = accounts.filter(total_credit__gt=0)
     return list(accounts.only(*_MEMBER_COLUMNS).order_by("pk")[:MAX_MEMBERS])
@@ -69,4 +69,4 @@ def shown_founder_id(team: Team) -> int:
 
 def with_founder_shares() -> QuerySet[Team]:
     """Return teams with `founder_shares`: whether the founder is active and shares statistics."""
-    return Team.objects.annotate(founder_shares=consents.shares("founder"))
+    return Team.objects.annotate(founder_shares=sharing.shares("founder"))

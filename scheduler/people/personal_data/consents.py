@@ -14,7 +14,6 @@ from enum import StrEnum
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 
 from scheduler import sql
 from scheduler.models import Account, StatisticsDeletion
@@ -41,16 +40,6 @@ def public_cpid(account: Account) -> str:
     """Return the id by which statistics sites know an account across projects (PROTOCOL 8)."""
     secret = account.cross_project_id + account.email
     return hashlib.md5(secret.encode(), usedforsecurity=False).hexdigest()
-
-
-def shares(owner: str = "") -> Q:
-    """Return the condition for rows of accounts that everybody may see.
-
-    Such an account is active and shares its statistics.  `owner` is the lookup from the row to the
-    account, such as ``account``; by default, the row is the account.
-    """
-    prefix = f"{owner}__" if owner else ""
-    return Q(**{f"{prefix}is_active": True, f"{prefix}share_statistics": True})
 
 
 def accept_terms(account: Account, *, source: str, now: datetime) -> None:

@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Collate, Lower
 
 from scheduler.models import Account
-from scheduler.people.personal_data import consents
+from scheduler.people import sharing
 
 #: Maximum number of accounts that a search returns.
 MAX_FOUND: Final = 100
@@ -61,4 +61,4 @@ def search(
 
 
 def _shared() -> QuerySet[Account]:
-    return Account.objects.filter(consents.shares())
+    return Account.objects.filter(sharing.shares())
