@@ -139,7 +139,7 @@ class HistoryShown(Shown):
 
 
 class ResourcesShown(Shown):
-    """What results used, by the names of `ResultStatisticsShown`."""
+    """The resources that results used, by the names of `ResultStatisticsShown`."""
 
     cpu_seconds = serializers.FloatField(
         source="resources.cpu_seconds",

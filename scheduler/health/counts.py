@@ -70,7 +70,7 @@ class AppCounts:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What results used, in seconds and bytes, without purged results.
+    """The resources that results used, in seconds and bytes, without purged results.
 
     `success_seconds` is the sum of the run times of the successes, and `max_elapsed_seconds` is
     their longest.  The maxima are None without results.
@@ -99,8 +99,8 @@ class Resources:
         )
 
 
-def _larger(one: float | None, other: float | None) -> float | None:
-    return max((value for value in (one, other) if value is not None), default=None)
+def _larger(first: float | None, second: float | None) -> float | None:
+    return max((value for value in (first, second) if value is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
