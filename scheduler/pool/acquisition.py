@@ -108,9 +108,10 @@ def _read(host_search: Search, wanted: Filter, page: int, *, now: datetime) -> i
             del host_search.open_streams[stream.key]
         else:
             host_search.open_streams[stream.key] = priority, workunit_id
-        found = (Candidate._make(row[3:]) for row in stream_rows if row[2])
+        page_candidates = (Candidate._make(row[3:]) for row in stream_rows if row[2])
         earlier = host_search.candidates.get(stream.key, {})
-        host_search.candidates[stream.key] = {**earlier, **{each.result_id: each for each in found}}
+        added = {each.result_id: each for each in page_candidates}
+        host_search.candidates[stream.key] = {**earlier, **added}
     return rows_read
 
 
