@@ -1,4 +1,4 @@
-"""Edits stored preferences: replaces settings, and keeps elements that it does not know.
+"""Edits stored preferences: replaces settings and keeps unknown elements.
 
 A text of preferences contains the general settings, and a `<venue>` element with the settings of
 each location that has its own.  A client at such a location uses only the settings in that element.
@@ -78,11 +78,11 @@ def section(nodes: Sequence[Node], location: str, form: Format) -> list[Node] | 
 
 def settings(nodes: Sequence[Node], form: Format) -> Mapping[str, list[str | None]]:
     """Return the texts of each known setting of a section; None is the text of `<x/>`."""
-    found_texts: dict[str, list[str | None]] = defaultdict(list)
+    texts: dict[str, list[str | None]] = defaultdict(list)
     for name, content, _attributes in _leaves(nodes, form):
         if name in form.known and not isinstance(content, list):
-            found_texts[name].append(content)
-    return found_texts
+            texts[name].append(content)
+    return texts
 
 
 def others(nodes: Sequence[Node], form: Format) -> tuple[str, ...]:
