@@ -33,12 +33,12 @@ class Unreadable(ValueError):
 class Format:
     """The format of a kind of preferences.
 
-    `known` are the names of the settings, and `metadata` those of elements that describe the whole
+    `setting_names` are the names of the settings, and `metadata` those of elements that describe the whole
     text.  If `nested` is set, settings may be inside other elements.
     """
 
     root: str
-    known: frozenset[str]
+    setting_names: frozenset[str]
     metadata: frozenset[str] = frozenset()
     nested: bool = False
 
@@ -80,7 +80,7 @@ def settings(nodes: Sequence[Node], form: Format) -> Mapping[str, list[str | Non
     """Return the texts of each known setting of a section; None is the text of `<x/>`."""
     texts: dict[str, list[str | None]] = defaultdict(list)
     for name, content, _attributes in _leaves(nodes, form):
-        if name in form.known and not isinstance(content, list):
+        if name in form.setting_names and not isinstance(content, list):
             texts[name].append(content)
     return texts
 
@@ -149,7 +149,7 @@ def _without(nodes: Sequence[Node], form: Format) -> list[Node]:
     """Return the elements without known settings, and without elements that had only these."""
     kept_nodes: list[Node] = []
     for name, content, attributes in nodes:
-        if name in form.known and not isinstance(content, list):
+        if name in form.setting_names and not isinstance(content, list):
             continue
         if form.nested and isinstance(content, list):
             children = _without(content, form)
