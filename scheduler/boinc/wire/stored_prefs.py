@@ -33,8 +33,8 @@ class Unreadable(ValueError):
 class Format:
     """The format of a kind of preferences.
 
-    `setting_names` are the names of the settings, and `metadata` those of elements that describe the whole
-    text.  If `nested` is set, settings may be inside other elements.
+    `setting_names` are the names of the settings, and `metadata` those of elements that describe
+    the whole text.  If `nested` is set, settings may be inside other elements.
     """
 
     root: str
