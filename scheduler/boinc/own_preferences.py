@@ -1,4 +1,4 @@
-"""Reads and changes the preferences that an account's clients get in scheduler replies.
+"""Reads and changes the preferences that clients of an account get.
 
 A form or program that changes preferences sends the `version` that it has read.  If the settings
 were changed since, by another form or by a client, the change is refused with

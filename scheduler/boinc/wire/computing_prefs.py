@@ -174,7 +174,7 @@ DEFAULTS: Final[Mapping[str, float | bool]] = {
 #: The elements with the project from which a client got preferences are dropped by an edit.
 FORMAT: Final = Format(
     "global_preferences",
-    known=frozenset(SETTINGS),
+    setting_names=frozenset(SETTINGS),
     metadata=frozenset({"mod_time", "source_project", "source_scheduler"}),
 )
 

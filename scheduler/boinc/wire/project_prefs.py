@@ -37,7 +37,7 @@ _DEVICES: Final = {
 #: In stored texts, the settings may be inside other elements, such as `<apps_selected>`.
 FORMAT: Final = Format(
     _ROOT,
-    known=frozenset(
+    setting_names=frozenset(
         [
             *("resource_share", "app_id", "allow_non_preferred_apps", "allow_beta_work"),
             *_DEVICES,

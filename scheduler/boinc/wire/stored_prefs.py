@@ -1,4 +1,4 @@
-"""Edits stored preferences: replaces settings, and keeps elements that it does not know.
+"""Edits stored preferences: replaces settings and keeps unknown elements.
 
 A text of preferences contains the general settings, and a `<venue>` element with the settings of
 each location that has its own.  A client at such a location uses only the settings in that element.
@@ -33,12 +33,12 @@ class Unreadable(ValueError):
 class Format:
     """The format of a kind of preferences.
 
-    `known` are the names of the settings, and `metadata` those of elements that describe the whole
-    text.  If `nested` is set, settings may be inside other elements.
+    `setting_names` are the names of the settings, and `metadata` those of elements that describe
+    the whole text.  If `nested` is set, settings may be inside other elements.
     """
 
     root: str
-    known: frozenset[str]
+    setting_names: frozenset[str]
     metadata: frozenset[str] = frozenset()
     nested: bool = False
 
@@ -78,11 +78,11 @@ def section(nodes: Sequence[Node], location: str, form: Format) -> list[Node] | 
 
 def settings(nodes: Sequence[Node], form: Format) -> Mapping[str, list[str | None]]:
     """Return the texts of each known setting of a section; None is the text of `<x/>`."""
-    found_texts: dict[str, list[str | None]] = defaultdict(list)
+    texts: dict[str, list[str | None]] = defaultdict(list)
     for name, content, _attributes in _leaves(nodes, form):
-        if name in form.known and not isinstance(content, list):
-            found_texts[name].append(content)
-    return found_texts
+        if name in form.setting_names and not isinstance(content, list):
+            texts[name].append(content)
+    return texts
 
 
 def others(nodes: Sequence[Node], form: Format) -> tuple[str, ...]:
@@ -149,7 +149,7 @@ def _without(nodes: Sequence[Node], form: Format) -> list[Node]:
     """Return the elements without known settings, and without elements that had only these."""
     kept_nodes: list[Node] = []
     for name, content, attributes in nodes:
-        if name in form.known and not isinstance(content, list):
+        if name in form.setting_names and not isinstance(content, list):
             continue
         if form.nested and isinstance(content, list):
             children = _without(content, form)

@@ -59,9 +59,9 @@ class PreferencesForm(forms.Form):
         data = cast("QueryDict", self.data).copy()
         data["version"] = stored.version
         self.data = data
-        given, current = self.texts(self.values()), self.texts(stored.values)
-        for name in given:
-            if _comparable(given[name]) != _comparable(current[name]) and name in self.fields:
+        entered, current = self.texts(self.values()), self.texts(stored.values)
+        for name in entered:
+            if _comparable(entered[name]) != _comparable(current[name]) and name in self.fields:
                 text = self._in_words(name, current[name])
                 self.add_error(name, _("The stored value is now: {}.").format(text))
 

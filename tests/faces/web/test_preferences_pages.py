@@ -86,7 +86,7 @@ def test_saved_preferences_have_all_settings_and_a_newer_time(browser, ada):
     assert "<max_bytes_sec_down>2048</max_bytes_sec_down>" in lines
     assert "<run_on_batteries>1</run_on_batteries>" in lines
     assert "<run_if_user_active>0</run_if_user_active>" in lines
-    # What the page does not know is kept, except the project from which the former ones came.
+    # Unknown elements are kept, except the project from which the former ones came.
     assert "<new_setting>7</new_setting>" in lines
     assert lines[-3:] == ['<venue name="home">', "<max_ncpus_pct>60</max_ncpus_pct>", "</venue>"]
     assert "source_project" not in ada.global_prefs

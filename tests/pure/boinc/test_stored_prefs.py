@@ -22,8 +22,8 @@ from scheduler.boinc.wire.stored_prefs import (
     without_location,
 )
 
-FLAT = Format("p", known=frozenset({"a", "b"}), metadata=frozenset({"mod_time"}))
-NESTED = Format("p", known=frozenset({"a", "b"}), nested=True)
+FLAT = Format("p", setting_names=frozenset({"a", "b"}), metadata=frozenset({"mod_time"}))
+NESTED = Format("p", setting_names=frozenset({"a", "b"}), nested=True)
 STORED = """\
 <mod_time>17</mod_time>
 <a>1</a>
@@ -222,6 +222,8 @@ def test_resource_share_is_limited(text, share):
 
 def test_known_elements_are_those_that_are_written():
     everything = ProjectPreferences(selected_apps=(1,), keywords_yes=(2,), keywords_no=(3,))
-    assert {name for name, _ in project_prefs.encode(everything)} == project_prefs.FORMAT.known
-    assert {name for name, _ in computing_prefs.encode({})} == computing_prefs.FORMAT.known
+    assert {
+        name for name, _ in project_prefs.encode(everything)
+    } == project_prefs.FORMAT.setting_names
+    assert {name for name, _ in computing_prefs.encode({})} == computing_prefs.FORMAT.setting_names
     assert xml.to_int(dict(project_prefs.encode(everything))["max_jobs"]) == 0

@@ -107,7 +107,7 @@ class ChangedProject(Strict):
     selected_apps = _numbers("Ids of apps; if empty, all apps.", required=False)
     allow_other_apps = serializers.BooleanField(
         required=False,
-        help_text="Whether tasks of other apps are sent if there are none of the selected ones.",
+        help_text="Whether tasks of other apps are sent if the selected apps have no work.",
     )
     allow_beta = serializers.BooleanField(
         required=False, help_text="Whether tasks of test apps are sent."
