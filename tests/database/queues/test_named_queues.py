@@ -341,16 +341,15 @@ def test_explain_and_an_alert_report_work_of_another_app_than_the_queue() -> Non
 def test_fsck_finds_unfinished_work_that_its_queue_does_not_accept() -> None:
     workunit = stranded().workunit
     endless = rows.a_workunit(queue=a_queue("lab", trusted=True), delay_bound=FOREVER)
-    name = "queues_accept_their_work"
     app = workunit.app.name
     detail = f"is of app {app}, but its queue lane sends only work of app other"
-    assert violations()[name] == [detail]
+    assert violations()["queues_accept_their_work"] == [detail]
     Queue.objects.filter(name="lab").update(trusted=False)
     endless_detail = "has an infinite deadline, but its queue lab is not trusted"
-    assert violations()[name] == [detail, endless_detail]
+    assert violations()["queues_accept_their_work"] == [detail, endless_detail]
     rows.update(workunit, finished_at=NOON)
     rows.update(endless, finished_at=NOON)
-    assert name not in violations()
+    assert "queues_accept_their_work" not in violations()
 
 
 def test_a_queue_stays_trusted_while_workunits_without_deadline_are_unfinished() -> None:
