@@ -1,4 +1,4 @@
-"""Tells which accounts everybody may see: pages, statistics and lists use this rule."""
+"""The rule of which accounts everybody may see, for pages, lists and statistics."""
 
 from __future__ import annotations
 

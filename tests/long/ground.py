@@ -1,4 +1,4 @@
-"""The starting point of every walk: apps, queues and accounts, restored in milliseconds."""
+"""The start of every walk: apps, queues, accounts; restored in milliseconds."""
 
 from __future__ import annotations
 

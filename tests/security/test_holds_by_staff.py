@@ -1,4 +1,4 @@
-"""A submitter cannot end a hold by staff, and staff can take over a hold of a submitter."""
+"""Submitters cannot end a hold by staff; staff can take over a submitter's hold."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ REQUEST_VALID_FOR: Final = timedelta(days=90)
 
 
 class Step(StrEnum):
-    """What a member who is not the founder can do about the foundership."""
+    """The next step to the foundership for a member who is not the founder."""
 
     TAKE = "take"
     REQUEST = "request"

@@ -77,8 +77,8 @@ class TeamShown(TeamListed):
     description = serializers.CharField(help_text="Plain text.")
     founder = serializers.IntegerField(
         allow_null=True,
-        help_text="The account of the founder; null if there is none, or if they do not share "
-        "their statistics.",
+        help_text="The account of the founder; null without a founder, or if the founder does not "
+        "share their statistics.",
     )
 
     def read_founder(self, team: Team) -> int | None:
