@@ -17,9 +17,9 @@ from scheduler.people.rules.foundership_steps import Step, assumable_at, next_st
 class TeamView:
     """A team for one visitor.
 
-    `founder_name` is empty without a founder, or if the founder may not be named.  `requester_id` is
-    that of an open request for the foundership, for the founder only.  `step` is what a member who
-    is not the founder can do, and `step_at` the time at which WAIT or NOTHING ends.
+    `founder_name` is empty without a founder, or if the founder may not be named.  `requester_id`
+    is that of an open request for the foundership, for the founder only.  `step` is what a member
+    who is not the founder can do, and `step_at` the time at which WAIT or NOTHING ends.
     """
 
     team: Team
