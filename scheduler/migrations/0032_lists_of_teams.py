@@ -1,23 +1,7 @@
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
-from django.db.backends.base.schema import BaseDatabaseSchemaEditor
-from django.db.migrations.state import ProjectState
 from django.db.models.functions import Collate, Lower
 
-
-class AddIndexAgain(AddIndexConcurrently):
-    """Adds an index also if an interrupted migration has left it, whole or invalid."""
-
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: BaseDatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
-    ) -> None:
-        name = schema_editor.quote_name(self.index.name)
-        schema_editor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {name}", params=None)
-        super().database_forwards(app_label, schema_editor, from_state, to_state)
+from scheduler.migrations._indexes import AddIndexAgain
 
 
 class Migration(migrations.Migration):

@@ -1,27 +1,9 @@
 from typing import Any
 
-from django.contrib.postgres.operations import AddIndexConcurrently
 from django.db import migrations, models
-from django.db.backends.postgresql.schema import DatabaseSchemaEditor
-from django.db.migrations.state import ProjectState
 from django.db.models import Q
 
-
-class AddIndexAgain(AddIndexConcurrently):
-    """Adds an index while the server runs; replaces one that an interrupted run left invalid."""
-
-    def database_forwards(
-        self,
-        app_label: str,
-        schema_editor: DatabaseSchemaEditor,
-        from_state: ProjectState,
-        to_state: ProjectState,
-    ) -> None:
-        """Drop the index if it exists, and create it."""
-        model = to_state.apps.get_model(app_label, self.model_name)
-        # Executes DROP INDEX CONCURRENTLY IF EXISTS.
-        schema_editor.remove_index(model, self.index, concurrently=True)
-        super().database_forwards(app_label, schema_editor, from_state, to_state)
+from scheduler.migrations._indexes import AddIndexAgain
 
 
 def _index(model: str, name: str, *fields: str, **condition: Any) -> AddIndexAgain:

@@ -361,6 +361,11 @@ class Workunit(models.Model):
             ),
             models.Index(fields=["id"], condition=Q(need_validate=True), name="lock_unvalidated"),
             models.Index(
+                fields=["queue", "app"],
+                condition=Q(finished_at__isnull=True, queue__isnull=False),
+                name="read_unfinished_of_queue",
+            ),
+            models.Index(
                 fields=["id"],
                 condition=Q(assimilate_state=AssimilateState.READY),
                 name="lease_unassimilated",

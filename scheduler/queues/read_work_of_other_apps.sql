@@ -1,5 +1,4 @@
--- Reads one unfinished workunit of a queue that belongs to another app.  The table has no index by
--- queue, so this may read all workunits.
+-- Reads one unfinished workunit of a queue that belongs to another app.
 SELECT id
 FROM workunit
 WHERE

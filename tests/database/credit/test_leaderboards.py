@@ -77,7 +77,7 @@ def test_board_of_an_app_has_the_credit_for_this_app(order):
 @pytest.mark.parametrize("order", Order)
 def test_computers_of_sharing_owners_are_listed_and_only_shown_ones_name_the_owner(order):
     credit = {"total_credit": Decimal(5), "expavg_credit": 5.0}
-    shown = a_host(an_account("shows"), **credit)
+    shown = a_host(an_account("shows", show_hosts=True), **credit)
     anonymous = a_host(an_account("hides", show_hosts=False), **credit)
     a_host(an_account("private", share_statistics=False), **credit)
     a_host(an_account("closed", is_active=False), **credit)

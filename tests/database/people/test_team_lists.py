@@ -175,10 +175,10 @@ def test_members_of_a_large_team_are_read_from_an_index():
 
 @pytest.mark.django_db(transaction=True)
 def test_interrupted_migration_can_be_repeated():
-    module = importlib.import_module("scheduler.migrations.0035_lists_of_teams")
+    module = importlib.import_module("scheduler.migrations.0032_lists_of_teams")
     loader = MigrationLoader(connection)
-    before = loader.project_state(("scheduler", "0030_action_taken"))
-    migration = module.Migration("0035_lists_of_teams", "scheduler")
+    before = loader.project_state(("scheduler", "0031_computers_hidden_by_default"))
+    migration = module.Migration("0032_lists_of_teams", "scheduler")
     with connection.schema_editor(atomic=False) as editor:
         migration.apply(before, editor)
     with connection.cursor() as cursor:

@@ -133,6 +133,14 @@ def purge_some(batch: Batch, now: datetime) -> None:
     models.PurgedResults.objects.create(app=batch.app, outcome=1, results=4)
 
 
+def record_project(now: datetime) -> None:
+    """Create rows that daemons write about the whole project."""
+    models.Heartbeat.objects.create(name="web", seen_at=now)
+    models.HardwareCount.objects.create(
+        kind="gpu", name="RTX", computers=5, total_credit=1, recent_credit=1, counted_at=now
+    )
+
+
 @pytest.fixture
 def rows(chief: Account, now: datetime) -> dict[str, Any]:
     """Create several rows of each related model, so that tests notice a query per row."""
@@ -145,7 +153,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     purge_some(batch, now)
     made: dict[str, Any] = {"app": app, "batch": batch, "workunits": [], "results": []}
     models.PlanClass.objects.create(name="mt", created_at=now)
-    models.Heartbeat.objects.create(name="web", seen_at=now)
+    record_project(now)
     models.Outage.objects.create(began_at=now - timedelta(hours=1), ended_at=now)
     models.AccountAppCredit.objects.create(account=chief, app=app)
     submitters.allow(chief, apps=[app], now=now)

@@ -54,7 +54,7 @@ def test_accounts_are_listed_by_the_credit_for_an_app():
 
 
 def test_computers_have_their_owner_if_they_show_them():
-    ada = an_account("ada")
+    ada = an_account("ada", show_hosts=True)
     host = a_host(ada, total_credit=Decimal(3), p_model="Ryzen", p_ncpus=8, os_name="Linux")
     a_host(an_account("hides", show_hosts=False), total_credit=Decimal(2))
     first, second = read("/leaderboards/computers")["results"]
@@ -102,7 +102,9 @@ def test_number_of_statements_is_constant(board):
 
 def test_public_part_of_an_account_and_the_certificate_are_read():
     team = Team.objects.create(name="Reds", created_at=NOON)
-    ada = an_account("ada", total_credit=Decimal(200), team=team, url="https://ada.example/")
+    ada = an_account(
+        "ada", total_credit=Decimal(200), team=team, url="https://ada.example/", show_hosts=True
+    )
     AccountAppCredit.objects.create(account=ada, app=an_app("primes"), total=3, expavg=2)
     host = a_host(ada, p_model="Ryzen", p_ncpus=8, os_name="Linux")
     account = read(f"/accounts/{ada.pk}")

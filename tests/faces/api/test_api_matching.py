@@ -29,7 +29,17 @@ CHANGES = {
     "change_batch": ("/batches/{batch}", {"meta": {"n": 1}}, {"meta": {"n": 2}}),
     "limit_host": ("/hosts/{host}", {"max_in_progress": 3}, {"max_in_progress": None}),
     "change_team": ("/me/team", {"country": "Malta"}, {"country": "Chile"}),
-    "change_consents": ("/me/consents", {"show_hosts": False}, {"show_hosts": True}),
+    "change_consents": ("/me/consents", {"show_hosts": True}, {"show_hosts": False}),
+    "change_computing_preferences": (
+        "/me/preferences/computing",
+        {"max_ncpus_pct": 50},
+        {"max_ncpus_pct": 60},
+    ),
+    "change_project_preferences": (
+        "/me/preferences/project",
+        {"resource_share": 50},
+        {"resource_share": 60},
+    ),
     "change_queue": ("/queues/urgent", {"order": "fifo"}, {"order": "lifo"}),
 }
 

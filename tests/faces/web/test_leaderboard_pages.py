@@ -190,6 +190,7 @@ def test_page_of_an_account_shows_profile_credit_and_computers(client):
     reds = a_team("Reds", 5)
     an_owner("high", 1e9)
     ada = an_owner("ada", 1234567, team=reds, country="Finland", url="https://ada.example/")
+    update(ada, show_hosts=True)
     app = an_app("primes", user_friendly_name="Prime numbers")
     AccountAppCredit.objects.create(account=ada, app=app, total=4321, expavg=1)
     host = a_host(ada, domain_name="hidden-name", p_model="Ryzen", p_ncpus=8, os_name="Linux")
@@ -207,7 +208,7 @@ def test_page_of_an_account_shows_profile_credit_and_computers(client):
 
 
 def test_page_of_an_account_without_anything_is_empty_but_complete(client):
-    ada = an_account("ada")
+    ada = an_account("ada", show_hosts=True)
     text = page(client, f"/accounts/{ada.pk}/")
     assert "No credit yet" in text
     assert "No computer is attached" in text
