@@ -65,7 +65,8 @@ def usage_values(
 ) -> dict[str, float]:
     """Return the progress and usage of a running program, by the names that projects use.
 
-    `fraction_done` and `gpu_usage` are missing if the program did not report them. `cpu_time` is
+    `fraction_done` and `gpu_usage` are missing if the program did not report them, and
+    `memory_bytes` until it is first measured, shortly after the start. `cpu_time` is
     the CPU time since the last start of the program, for programs that do not report their own.
     """
     is_reported = progress.cpu_time is not None
@@ -73,7 +74,7 @@ def usage_values(
         "fraction_done": progress.fraction_done,
         "cpu_time": progress.cpu_time if is_reported else held_result.cpu_time + cpu_time,
         "elapsed_time": held_result.elapsed_at(now),
-        "memory_bytes": memory_bytes,
+        "memory_bytes": memory_bytes or None,
         "gpu_usage": progress.gpu_usage,
     }
     return {name: value for name, value in values.items() if value is not None}

@@ -329,6 +329,14 @@ def test_usage_message_has_what_the_program_reported_or_the_client_measured(
     assert (values["elapsed_time"], values["memory_bytes"]) == ("40.000000", "4096")
 
 
+def test_memory_is_reported_only_after_it_is_measured() -> None:
+    held_result = HeldResult(Result("r", "wu"), cpu_time=5.0, elapsed=10.0, running_since=NOON)
+    values = usage_values(
+        Progress(), held_result=held_result, now=NOON + 1, cpu_time=0.0, memory_bytes=0
+    )
+    assert values == {"cpu_time": 5.0, "elapsed_time": 11.0}
+
+
 @pytest.mark.parametrize(
     ("exit_details", "client_state", "exit_status", "words"),
     [
