@@ -19,6 +19,11 @@ _TIMEOUT = 120_000
 #: The rules of axe that are checked: those of the WCAG, levels A and AA.
 _OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "preload": False}
 
+#: Waits until the colors of another scheme have faded out.
+_END_OF_FADING = (
+    "Promise.allSettled(document.getAnimations().map(each => each.finished)).then(() => null)"
+)
+
 
 @contextmanager
 def opened(url: str, **options: Any) -> Iterator[Page]:
@@ -59,9 +64,15 @@ def code_of(secret: str) -> str:
 
 
 def violations(page: Page) -> list[str]:
-    """Return the page's violations of the WCAG, each with its rule and its first element."""
-    found = Axe().run(page, options=_OPTIONS).response["violations"]
-    return [
-        f"{page.url}: {one['id']} ({one['impact']}): {one['help']}: {one['nodes'][0]['html'][:200]}"
-        for one in found
-    ]
+    """Return the page's violations of the WCAG, in light and in dark colors.
+
+    Each has its rule and its first element.
+    """
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        page.evaluate(_END_OF_FADING)
+        for one in Axe().run(page, options=_OPTIONS).response["violations"]:
+            rule = f"{scheme}: {one['id']} ({one['impact']}): {one['help']}"
+            found.append(f"{page.url}: {rule}: {one['nodes'][0]['html'][:200]}")
+    return found
