@@ -95,6 +95,7 @@ urlpatterns = [
     path("me/consents", consents.Consents.as_view()),
     path("me/computers", own_computers.MyComputers.as_view()),
     path("me/computers/<id:host_id>", own_computers.MyComputer.as_view()),
+    path("me/computers/<id:host_id>/merge", own_computers.MergeMyComputer.as_view()),
     path("me/preferences/computing", preferences.ComputingPreferences.as_view()),
     path("me/preferences/project", preferences.ProjectPreferences.as_view()),
     path("me/results", own_results.MyResults.as_view()),

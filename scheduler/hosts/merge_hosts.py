@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from django.db import transaction
-from django.db.models import Sum
+from django.db.models import Count, Sum
 
-from scheduler.lifecycle import Target
+from scheduler.hosts import recognition
+from scheduler.lifecycle import ServerState, Target
 from scheduler.models import Bundle, CreditEntry, Host, HostAppVersion, Result, Workunit
 from scheduler.queues import named_queues
 
@@ -21,9 +22,10 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
     receives the new id (PROTOCOL 2.5).  Raises `CannotMerge`.
     """
     with transaction.atomic():
+        recognition.lock_hosts({kept_id, merged_id})
         _retarget(kept_id, merged_id)
         # As in every other writer, hosts are locked after results, in ascending order.
-        Result.objects.filter(host_id=merged_id).update(host_id=kept_id)
+        _move_results(kept_id, merged_id)
         hosts = {
             host.pk: host
             for host in Host.objects.select_for_update(no_key=True)
@@ -57,6 +59,22 @@ def _retarget(kept_id: int, merged_id: int) -> None:
     ids = list(targeted.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
     Workunit.objects.filter(pk__in=ids).update(target_host_id=kept_id)
     Result.objects.filter(workunit_id__in=ids, target_kind=Target.HOST).update(target_id=kept_id)
+
+
+def _move_results(kept_id: int, merged_id: int) -> None:
+    """Move the results of a host; raises `CannotMerge` if both hosts hold one workunit."""
+    # A statement for each state, because each state has an index of its own.
+    for state in (ServerState.IN_PROGRESS, ServerState.OVER):
+        results = Result.objects.filter(server_state=state, host_id=merged_id)
+        results.update(host_id=kept_id)
+    held_results = Result.objects.filter(server_state=ServerState.IN_PROGRESS, host_id=kept_id)
+    numbers = held_results.order_by("workunit__name").values("workunit__name")
+    twice = numbers.annotate(number=Count("pk")).filter(number__gt=1).first()
+    if twice is not None and kept_id != merged_id:
+        raise CannotMerge(
+            f"Host {kept_id} and host {merged_id} both have results of the workunit "
+            f"{twice['workunit__name']} in progress. Hint: merge them after one is reported."
+        )
 
 
 def _check_mergeable(kept_id: int, merged_id: int, hosts: dict[int, Host]) -> None:

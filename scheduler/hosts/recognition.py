@@ -93,6 +93,15 @@ def recognize(
     return callers
 
 
+def lock_hosts(host_ids: Collection[int]) -> None:
+    """Wait for the RPCs of these hosts, and block others until the transaction ends.
+
+    Call this before anything else is locked.
+    """
+    for host_id in sorted(host_ids):
+        _lock(_LOCK, f"host {host_id}")
+
+
 def _is_admissible(row: dict[str, Any]) -> bool:
     return row["revoked_at"] is None and row["is_active"]
 

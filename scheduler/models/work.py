@@ -386,6 +386,11 @@ class Workunit(models.Model):
                 name="expire_unfinished",
             ),
             models.Index(
+                fields=["target_host"],
+                condition=Q(target_host__isnull=False),
+                name="retarget_workunits",
+            ),
+            models.Index(
                 fields=["batch", "id"], condition=Q(batch__isnull=False), name="workunits_of_batch"
             ),
             GinIndex(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 
 from scheduler.models import Account, Host
 from scheduler.work.volunteers import own_result
+from tests.conftest import NOON
 from tests.faces.apis import Program, a_program
 from tests.rows import a_host, a_result, a_workunit, an_account, settled, update
 
@@ -53,6 +56,34 @@ def test_rows_of_other_accounts_are_not_found(ada, host, staff):
         assert b"adas-secret-computer" not in browser.get(path).content
     for path in ("/me/computers", "/me/results", f"/me/results?computer={host.pk}"):
         assert program.send("get", path).json()["results"] == []
+
+
+@pytest.mark.parametrize("staff", [False, True])
+def test_computers_of_other_accounts_cannot_be_merged(ada, host, staff):
+    eve = an_account("eve", is_staff=staff, is_superuser=staff)
+    long_ago = NOON - timedelta(days=1)
+    own = a_host(eve, rpc_at=long_ago, created_at=long_ago)
+    update(host, rpc_at=long_ago)
+    browser, program = browser_of(eve), a_program(eve, "submit")
+    for kept, merged, status in ((host, own, 404), (own, host, 302)):
+        path = f"/account/computers/{kept.pk}/merge/"
+        assert browser.post(path, {"merged": merged.pk}).status_code == status
+        path = f"/me/computers/{kept.pk}/merge"
+        assert program.send("post", path, {"merged": merged.pk}).status_code == 404
+    assert program.send("patch", f"/me/computers/{host.pk}", {"venue": "work"}).status_code == 404
+    assert not Host.objects.filter(merged_into__isnull=False).exists()
+
+
+@pytest.mark.parametrize("decision", [{"denied": True}, {"max_in_progress": 1}])
+def test_owner_cannot_merge_away_a_denial_or_a_limit(ada, host, decision):
+    long_ago = NOON - timedelta(days=1)
+    old = a_host(ada, rpc_at=long_ago, created_at=long_ago)
+    program = a_program(ada, "submit")
+    for limited in (old, host):
+        update(limited, **decision)
+        refused = program.send("post", f"/me/computers/{host.pk}/merge", {"merged": old.pk})
+        assert (refused.status_code, refused.json()["code"]) == (409, "merge_refused")
+        update(limited, denied=False, max_in_progress=None)
 
 
 def test_unknown_numbers_give_the_same_page_as_numbers_of_other_accounts(ada, host):

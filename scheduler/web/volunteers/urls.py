@@ -10,6 +10,11 @@ urlpatterns = [
     path("account/computers/", views.computers, name="account_computers"),
     path("account/computers/<int:host_id>/", views.computer, name="account_computer"),
     path(
+        "account/computers/<int:host_id>/merge/",
+        views.merge_computer,
+        name="account_computer_merge",
+    ),
+    path(
         "account/computers/<int:host_id>/results/",
         views.computer_results,
         name="account_computer_results",

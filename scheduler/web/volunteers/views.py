@@ -12,9 +12,9 @@ from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from scheduler.hosts import own_hosts
+from scheduler.hosts import own_hosts, own_merges
 from scheduler.hosts.decision_texts import read_decision
 from scheduler.hosts.identity import MAX_DECISIONS
 from scheduler.models import Account, Host
@@ -91,8 +91,30 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
         "records": own_hosts.records(host, today=now.date()),
         "venues": venues,
         "location": host.venue if host.venue in dict(VENUES) else "",
+        "older": [
+            (each.pk, shown.name_of(each), shown.time_of(each.rpc_at, now=now))
+            for each in own_merges.mergeable(account, host)
+        ],
     }
     return _page(request, "computer", context)
+
+
+@require_POST
+@own_page
+def merge_computer(request: HttpRequest, account: Account, host_id: int) -> HttpResponseBase:
+    """Merge the older entry that the form names into a computer, and return to its page."""
+    merged_id = _number(request.POST.get("merged", ""), _MAX_ID_DIGITS)
+    _find(account, host_id)
+    if merged_id is None:
+        messages.error(request, _("Choose the older entry of this computer."))
+        return redirect("account_computer", host_id)
+    try:
+        own_merges.merge(account, kept_id=host_id, merged_id=merged_id, now=timezone.now())
+    except AccountRefused as refusal:
+        messages.error(request, str(refusal))
+    else:
+        messages.success(request, _("The older entry is merged into this computer."))
+    return redirect("account_computer", host_id)
 
 
 @require_safe

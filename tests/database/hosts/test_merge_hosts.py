@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from decimal import Decimal
 
 import pytest
+from django.db import connection, transaction
 from django.utils import timezone
 
-from scheduler.hosts import merge_hosts
+from scheduler.hosts import merge_hosts, recognition
 from scheduler.models import CreditEntry, Host, Result
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
@@ -103,3 +105,41 @@ def test_merging_a_host_with_itself_an_unknown_or_another_accounts_host_is_refus
     merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
     with pytest.raises(merge_hosts.CannotMerge, match="already"):
         merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+
+
+def test_two_hosts_that_hold_one_workunit_are_merged_after_one_is_reported(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    workunits(an_app(one_result_per="host"), 1, results=2)
+    assert (old.ask_for_work(), new.ask_for_work()) == (["upper_0_0"], ["upper_0_1"])
+    with pytest.raises(merge_hosts.CannotMerge, match="upper_0 in progress"):
+        merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    assert Host.objects.get(pk=old.hostid).merged_into_id is None
+    old.report("upper_0_0")
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    assert set(Result.objects.values_list("host", flat=True)) == {new.hostid}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_merge_waits_for_a_request_of_the_hosts_that_is_being_answered(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    ended = threading.Event()
+
+    def merge() -> None:
+        try:
+            merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+        finally:
+            connection.close()
+            ended.set()
+
+    thread = threading.Thread(target=merge)
+    with transaction.atomic():
+        recognition.lock_hosts([old.hostid])
+        thread.start()
+        assert not ended.wait(0.5)
+        assert Host.objects.get(pk=old.hostid).merged_into_id is None
+    thread.join(30)
+    assert Host.objects.get(pk=old.hostid).merged_into_id == new.hostid

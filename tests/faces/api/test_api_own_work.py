@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Account, Host
+from tests.conftest import NOON
 from tests.faces.apis import Program, a_program
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled, update
 
@@ -106,3 +108,29 @@ def test_lists_take_the_same_number_of_statements_for_one_row_and_for_many(progr
     for _ in range(8):
         a_result(a_workunit(), "valid", host=a_host(ada))
     assert [statements(path) for path in ("/me/computers", "/me/results")] == few
+
+
+def test_account_sets_the_location_of_its_computer(ada, host):
+    program = a_program(ada, "submit")
+    changed = program.send("patch", f"/me/computers/{host.pk}", {"venue": "work"})
+    assert (changed.status_code, changed.json()["venue"]) == (200, "work")
+    host.refresh_from_db()
+    assert host.venue == "work"
+    bad = program.send("patch", f"/me/computers/{host.pk}", {"venue": "<work>"})
+    assert (bad.status_code, bad.json()["code"]) == (422, "bad_venue")
+    other = program.send("patch", f"/me/computers/{a_host().pk}", {"venue": "work"})
+    assert other.status_code == 404
+
+
+def test_account_merges_an_older_entry_of_its_computer(ada, host):
+    program = a_program(ada, "submit")
+    earlier = NOON - timedelta(days=1)
+    old = a_host(ada, rpc_at=earlier, created_at=earlier, total_credit=Decimal(0))
+    path = f"/me/computers/{host.pk}/merge"
+    merged = program.send("post", path, {"merged": old.pk})
+    assert (merged.status_code, merged.json()["id"]) == (200, host.pk)
+    old.refresh_from_db()
+    assert old.merged_into_id == host.pk
+    again = program.send("post", path, {"merged": old.pk})
+    assert (again.status_code, again.json()["code"]) == (409, "merge_refused")
+    assert "merged into host" in again.json()["detail"]

@@ -159,6 +159,42 @@ def test_location_of_a_computer_is_changed_and_recorded(browser, host):
     assert host.venue == "school"
 
 
+def test_owner_merges_an_older_entry_of_a_computer(browser, ada, host):
+    day = timedelta(days=1)
+    old = a_host(ada, domain_name="desk before", rpc_at=NOON - day, created_at=NOON - 9 * day)
+    update(old, os_name="Linux Mint", total_credit=Decimal(5))
+    a_host(ada, domain_name="laptop", os_name="Linux", rpc_at=NOON + day)  # in use as well
+    result = a_result(a_workunit(), "valid", host=old)
+    path = f"/account/computers/{host.pk}/"
+    text = page(browser, path)
+    assert "desk before (number" in text
+    assert "laptop" not in text
+    answer = browser.post(f"{path}merge/", {"merged": old.pk}, follow=True)
+    assert "The older entry is merged" in answer.content.decode()
+    old.refresh_from_db()
+    result.refresh_from_db()
+    assert (old.merged_into_id, result.host_id) == (host.pk, host.pk)
+    entry = AuditEntry.objects.get(event="host_changed")
+    assert (entry.subject, entry.details) == (f"host {host.pk}", {"merged": old.pk})
+    assert "Older entries" not in page(browser, path)
+
+
+def test_merge_without_a_choice_or_of_another_machine_changes_nothing(browser, ada, host):
+    laptop = a_host(ada, domain_name="laptop", os_name="Linux", rpc_at=NOON + timedelta(days=1))
+    path = f"/account/computers/{host.pk}/merge/"
+    for merged, expected in (
+        ("", "Choose the older entry"),
+        ("9" * 30, "Choose the older entry"),
+        (laptop.pk, "they are different machines"),
+        (host.pk, "cannot be merged into itself"),
+        (10**9, "has no computer 1000000000"),
+    ):
+        answer = browser.post(path, {"merged": merged}, follow=True)
+        assert expected in answer.content.decode()
+    assert not Host.objects.filter(merged_into__isnull=False).exists()
+    assert browser.get(path).status_code == 405
+
+
 # Results
 
 

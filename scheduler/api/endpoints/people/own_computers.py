@@ -8,19 +8,21 @@ from django.http import Http404
 from django.utils import timezone
 from rest_framework import serializers
 
-from scheduler.api.http.body import Shown
+from scheduler.api.http.body import INT8, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
-from scheduler.api.http.openapi_operation import operation
-from scheduler.hosts import own_hosts
+from scheduler.api.http.openapi_operation import Scope, operation
+from scheduler.hosts import own_hosts, own_merges
 from scheduler.hosts.decision_texts import read_decision
+from scheduler.models import Host
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
     from rest_framework.request import Request
     from rest_framework.response import Response
 
     from scheduler.hosts.decision_texts import Decision
     from scheduler.hosts.machines import Gpu
-    from scheduler.models import Host, HostAppVersion
+    from scheduler.models import HostAppVersion
 
 
 class GpuShown(Shown):
@@ -126,7 +128,31 @@ class MyComputers(Endpoint):
         return self.page(own_hosts.with_progress(self.account))
 
 
+class ChangedComputer(Strict):
+    """The field of a computer that its owner can change."""
+
+    venue = serializers.CharField(
+        max_length=60,
+        allow_blank=True,
+        help_text="home, school or work: the preferences of this location apply. If empty, the "
+        "preferences that belong to no location apply.",
+    )
+
+
+class MergedComputer(Strict):
+    """The older entry of the same computer."""
+
+    merged = serializers.IntegerField(
+        min_value=1, max_value=INT8, help_text="The id of the older entry, which disappears."
+    )
+
+
 class MyComputer(Endpoint):
+    write_scope = Scope.SUBMIT
+
+    def rows(self, host_id: int) -> QuerySet[Host]:
+        return Host.objects.filter(pk=host_id, account=self.account)
+
     @operation(
         "Read a computer of the account",
         name="read_my_computer",
@@ -135,7 +161,46 @@ class MyComputer(Endpoint):
     )
     def get(self, request: Request, host_id: int) -> Response:
         """Returns the computer, and why its last requests for work got results or none."""
-        host = own_hosts.find(self.account, host_id)
-        if host is None:
-            raise Http404
-        return self.reply(host)
+        return self.reply(_find(self, host_id))
+
+    @operation(
+        "Set the location of a computer",
+        name="change_my_computer",
+        answer=ComputerDetails,
+        body=ChangedComputer,
+        guarded=True,
+        problems=(404,),
+    )
+    def patch(self, request: Request, host_id: int) -> Response:
+        """Sets the location, whose preferences the computer gets with the next scheduler reply."""
+        own_hosts.set_venue(self.account, host_id, self.body()["venue"], now=self.now)
+        return self.reply(_find(self, host_id))
+
+
+class MergeMyComputer(Endpoint):
+    write_scope = Scope.SUBMIT
+
+    @operation(
+        "Merge an older entry of a computer",
+        name="merge_my_computer",
+        answer=ComputerDetails,
+        body=MergedComputer,
+        problems=(404, 409),
+    )
+    def post(self, request: Request, host_id: int) -> Response:
+        """Moves the results and the credit of an older entry to this computer.
+
+        The older entry must have had its last contact before this computer was attached.  The
+        merge cannot be undone.
+        """
+        own_merges.merge(
+            self.account, kept_id=host_id, merged_id=self.body()["merged"], now=self.now
+        )
+        return self.reply(_find(self, host_id))
+
+
+def _find(endpoint: Endpoint, host_id: int) -> Host:
+    host = own_hosts.find(endpoint.account, host_id)
+    if host is None:
+        raise Http404
+    return host
