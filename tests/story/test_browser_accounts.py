@@ -1,25 +1,29 @@
-"""A person signs up in a browser, and attaches a stock client."""
+"""The life of a volunteer's account in a browser, with an attached stock client."""
 
 from __future__ import annotations
 
 import email
+import json
 import re
 from email import policy
+from pathlib import Path
 
 import pytest
 
 from daemons.management.processes import wait_until
 from tests.story.browser import opened, submit
+from tests.story.test_stock_replies import ask_until
 
 pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromium", "boinc")]
 
+FOUNDER = "grace@example.org"
 EMAIL, NEW_EMAIL = "ada@example.org", "ada.lovelace@example.org"
 PASSWORD, NEW_PASSWORD = "correct horse", "battery staple"
 
 
 @pytest.fixture
 def project(make_project):
-    made = make_project(DJANGO_SETTINGS_MODULE="tests.story.mail_settings")
+    made = make_project(DJANGO_SETTINGS_MODULE="tests.story.mail_settings", PURGE_AFTER="3600")
     made.start()
     return made
 
@@ -48,22 +52,68 @@ def key_of(client, address: str, password: str) -> str | None:
     return found[1] if found else None
 
 
-def test_account_made_in_a_browser_serves_a_stock_client_after_each_change(
-    project, page, stock_client
-):
+def sign_up(page, name: str, address: str) -> None:
+    """Create an account on the site; the browser is then logged in."""
     page.goto("/")
     page.click("text=Your account")
     page.click("text=Create one")
-    fields = {"email": EMAIL, "name": "Ada", "password1": PASSWORD, "password2": PASSWORD}
+    fields = {"email": address, "name": name, "password1": PASSWORD, "password2": PASSWORD}
     submit(page, "Create the account", **fields)
-    assert page.inner_text("h1") == "Ada"
+    assert page.inner_text("h1") == name
 
-    client = stock_client(project, "ada")
-    key = key_of(client, EMAIL, PASSWORD)
-    assert key is not None
-    client.attach_with(key)
-    assert wait_until(lambda: project.sql("SELECT 1 FROM host"), within=120, look_again=0.5)
 
+def is_shown(page, path: str, text: str) -> bool:
+    """Open a page; return whether its main part contains the text."""
+    page.goto(path)
+    return text in page.inner_text("main")
+
+
+def see_the_work(project, page, client) -> None:
+    """Wait until a result of the client is paid, and follow it from the computer's page."""
+    [name] = project.submit({"a": "31\n"}, seconds=2, quorum=1)
+    paid = "SELECT count(*) FROM result WHERE granted_credit > 0"
+    ask_until(client, lambda: project.count(paid) == 1, within=120, what="the result is paid")
+    [host], [result] = project.sql("SELECT id FROM host"), project.sql("SELECT id FROM result")
+    page.goto("/account/")
+    page.click("dd:has-text('Their work') a")
+    page.click("tbody th a")
+    assert page.url.endswith(f"/account/computers/{host['id']}/")
+    assert page.inner_text("dl.tiles div:has-text('results in progress') dd") == "0"
+    assert "No work: the project had no results to send" in page.inner_text(".decision >> nth=0")
+    page.click("text=Results of this computer")
+    assert page.inner_text("tbody .tag") == "valid"
+    page.click("tbody th a")
+    assert page.url.endswith(f"/account/results/{result['id']}/")
+    assert f"{name}_0" in page.inner_text("main")
+    assert "7.50 by the rule" in page.inner_text("section:has-text('Credit')")
+
+
+def join_a_team(page) -> None:
+    """Join the team that the founder made."""
+    page.goto("/account/")
+    page.click("text=Find or create one")
+    page.click("tbody th a:text-is('The primes')")
+    page.click("button:text-is('Join the team')")
+    page.goto("/account/")
+    assert "The primes" in page.inner_text("main")
+
+
+def change_a_preference(page, client) -> None:
+    """Change a preference; wait until the client has it."""
+    page.goto("/account/preferences/computing/")
+    submit(page, "Save", idle_time_to_run="17.5")
+    assert "The preferences are saved" in page.inner_text(".messages")
+    stored = client.folder / "global_prefs.xml"
+    expected = "<idle_time_to_run>17.5</idle_time_to_run>"
+    ask_until(
+        client,
+        lambda: stored.exists() and expected in stored.read_text(),
+        what="it has the preference",
+    )
+
+
+def change_the_log_in(project, page, client, key: str) -> None:
+    """Change the password, then the e-mail address; the account key stays."""
     page.goto("/account/password/")
     changed = {"oldpassword": PASSWORD, "password1": NEW_PASSWORD, "password2": NEW_PASSWORD}
     submit(page, "Change the password", **changed)
@@ -80,6 +130,44 @@ def test_account_made_in_a_browser_serves_a_stock_client_after_each_change(
     assert key_of(client, NEW_EMAIL, NEW_PASSWORD) == key
     assert key_of(client, EMAIL, NEW_PASSWORD) is None
 
+
+def export_and_erase(page) -> None:
+    """Download what is stored about the account, and erase it."""
+    page.goto("/account/")
+    with page.expect_download() as download:
+        page.click("text=Download as JSON")
+    exported = json.loads(Path(download.value.path()).read_text())
+    assert exported["account"]["email"] == NEW_EMAIL
+    page.click("text=What is erased")
+    page.check("[name=sure]")
+    submit(page, "Erase the account")
+    assert page.inner_text("h1") == "Your account is erased"
+    page.goto("/account/")
+    assert "/account/login/" in page.url
+
+
+def test_account_made_in_a_browser_serves_a_stock_client_until_it_is_erased(
+    project, page, stock_client
+):
+    project.publish()
+    project.sql("UPDATE app SET credit_rule = 'fixed', credit_per_workunit = 7.5")
+    sign_up(page, "Grace", FOUNDER)
+    page.goto("/teams/new/")
+    submit(page, "Create the team", name="The primes")
+    page.context.clear_cookies()
+    sign_up(page, "Ada", EMAIL)
+
+    client = stock_client(project, "ada")
+    key = key_of(client, EMAIL, PASSWORD)
+    assert key is not None
+    client.attach_with(key)
+    assert wait_until(lambda: project.sql("SELECT 1 FROM host"), within=120, look_again=0.5)
+    see_the_work(project, page, client)
+    join_a_team(page)
+    change_a_preference(page, client)
+
+    change_the_log_in(project, page, client, key)
+
     # The attached client notices none of this: it uses the account key.
     [before] = project.sql("SELECT rpc_at FROM host")
     later = "SELECT 1 FROM host WHERE rpc_at > %s"
@@ -90,4 +178,7 @@ def test_account_made_in_a_browser_serves_a_stock_client_after_each_change(
     page.goto("/account/login/?next=/account/keys/")
     submit(page, "Log in", login=NEW_EMAIL, password=NEW_PASSWORD)
     assert page.inner_text("code.secret >> nth=0") == key
+
+    export_and_erase(page)
+    assert key_of(client, NEW_EMAIL, NEW_PASSWORD) is None
     assert "0 violations" in project.fsck()
