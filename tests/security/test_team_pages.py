@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64decode
+
 import pytest
 from django.test import Client
 
+from scheduler import sealed_positions
 from scheduler.models import Account, Team
 from scheduler.people import teams
 from scheduler.people.personal_data import erasure
@@ -133,6 +137,38 @@ def test_teams_of_others_are_not_changed(ada, team, staff):
     team.refresh_from_db()
     member.refresh_from_db()
     assert (team.name, team.founder_id, member.team_id) == ("The primes", ada.pk, team.pk)
+
+
+@pytest.mark.parametrize("order", ["-total", "total", "-recent", "recent", "name", "-name"])
+def test_credit_and_name_of_a_hidden_member_cannot_be_compared(ada, team, order):
+    """A page after an account of the reader's choice would show who is above and below it."""
+    hidden = a_member(
+        team, "hidden", share_statistics=False, total_credit=50, expavg_credit=50, country="x"
+    )
+    stranger = an_account("private", share_statistics=False, total_credit=50, expavg_credit=50)
+    for name, credit in (("a", 40), ("z", 60)):
+        a_member(team, name, total_credit=credit, expavg_credit=credit)
+    program, path = a_program(an_account("eve"), "read"), f"/teams/{team.pk}/members?sort={order}"
+    all_names = {row["name"] for row in program.send("get", path).json()["results"]}
+    for account in (hidden, stranger):
+        foreign = sealed_positions.seal("another list", 50, account.pk)
+        for after in (account.pk, f"50_{account.pk}", foreign):
+            answer = program.send("get", f"{path}&after={after}")
+            assert (answer.status_code, answer.json()["code"]) == (422, "bad_position")
+            page = text_of(Client(), f"/teams/{team.pk}/?sort={order}&after={after}")
+            assert set(
+                re.findall(r'role="rowheader" class="person">(?:<a [^>]*>)?(\w+)', page)
+            ) == (all_names)
+
+
+def test_positions_are_those_of_shown_members_and_are_not_readable(ada, team):
+    update(ada, total_credit=7777.5)
+    a_member(team, "b", total_credit=5)
+    reply = a_program(an_account("eve"), "read").send(
+        "get", f"/teams/{team.pk}/members?sort=-total&limit=1"
+    )
+    after = reply.json()["next"].partition("after=")[2].replace("%3D", "=")
+    assert b"7777" not in urlsafe_b64decode(after)
 
 
 def test_founder_manages_no_account_of_another_team(ada, team):

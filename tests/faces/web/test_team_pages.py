@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from scheduler import sealed_positions
 from scheduler.models import Account, AuditEntry, Team
 from scheduler.people import teams
 from scheduler.people.teams import TeamProfile
@@ -76,7 +78,9 @@ def test_list_is_sorted_by_its_columns_and_keeps_the_search(client, team, monkey
     assert "the second" not in text
     assert 'href="?q=THE&amp;sort=-name"' in text
     assert 'aria-sort="ascending"' in text
-    text = page(client, f"/teams/?q=THE&sort=name&after={team.pk}")
+    [link] = re.findall(r'href="([^"]*)" rel="next"', text)
+    assert link.startswith("?q=THE&amp;sort=name&amp;after=")
+    text = page(client, "/teams/" + link.replace("&amp;", "&"))
     assert "the second" in text
     assert "Next page" not in text
     assert "First page" in text
@@ -84,13 +88,16 @@ def test_list_is_sorted_by_its_columns_and_keeps_the_search(client, team, monkey
 
 def test_wrong_parameters_select_the_default(client, team):
     for query in ("sort=x", "sort=--name", "after=x", "after=-1", "after=1²", "after=" + "9" * 40):
-        assert "The primes" in page(client, f"/teams/?{query}")
+        text = page(client, f"/teams/?{query}")
+        assert "The primes" in text
+        assert ("The link to this page is not valid any more" in text) is ("after" in query)
 
 
 def test_empty_lists_tell_what_to_do(client):
     assert "Create the first team" in page(client, "/teams/")
     assert "begins with “x”" in page(client, "/teams/?q=x")
-    assert "no more teams" in page(client, "/teams/?after=1")
+    after = sealed_positions.seal("teams, -recent", 0.0, 1)
+    assert "no more teams" in page(client, f"/teams/?after={after}")
 
 
 def test_page_of_a_team_shows_its_profile_and_its_members(client, ada, team):
@@ -117,10 +124,14 @@ def test_members_are_read_page_by_page(client, team, monkeypatch):
     text = page(client, f"/teams/{team.pk}/?sort=total")
     assert "m0" in text
     assert "m2" not in text
-    after = Account.objects.get(name="m1").pk
-    assert f"?sort=total&amp;after={after}#members" in text
-    assert "m2" in page(client, f"/teams/{team.pk}/?sort=total&after={after}")
-    assert "no more members" in page(client, f"/teams/{team.pk}/?after={10**15}")
+    [link] = re.findall(r'href="([^"]*)#members" rel="next"', text)
+    assert link.startswith("?sort=total&amp;after=")
+    text = page(client, f"/teams/{team.pk}/" + link.replace("&amp;", "&"))
+    assert "m2" in text
+    assert "The link to this page is not valid" not in text
+    Account.objects.filter(name__in=("m2", "ada")).update(team=None)
+    text = page(client, f"/teams/{team.pk}/" + link.replace("&amp;", "&"))
+    assert "no more members" in text
 
 
 def test_pages_take_a_constant_number_of_statements(ada, team):
