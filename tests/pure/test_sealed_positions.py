@@ -1,4 +1,4 @@
-"""Positions in lists are sealed: unreadable, authenticated, and bound to their list."""
+"""Positions in lists are unreadable, authenticated and bound to their list."""
 
 from __future__ import annotations
 

@@ -126,9 +126,10 @@ def _board(
     the id of the visitor's line.
     """
     query = query or {}
-    given = request.GET.get("below", "")
+    link_position = request.GET.get("below", "")
     page, below = lists.page_at(
-        given, lambda position: leaderboards.read(board, below=position, count=LINES_PER_PAGE)
+        link_position,
+        lambda position: leaderboards.read(board, below=position, count=LINES_PER_PAGE),
     )
     own = None if own_id is None else leaderboards.find(board, own_id)
     sort = {} if board.order is Order.TOTAL else {"sort": board.order.value}
@@ -152,7 +153,7 @@ def _board(
         "own_link": "" if own is None else lists.link(**query, **sort, below=own[1]),
         "first": lists.link(**query, **sort) if below else "",
         "next": lists.link(**query, **sort, below=page.next) if page.next else "",
-        "is_instead": given != below,
+        "is_bad_position": link_position != below,
     }
     if name == "computers":
         context["lines"] = [(line, shown.processor_of(line.row)) for line in page.lines]

@@ -40,9 +40,9 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
     """
     prefix = request.GET.get("q", "").strip()
     order = lists.order_of(request.GET.get("sort", ""), team_lists.TEAM_ORDERS, _DEFAULT_ORDER)
-    given = request.GET.get("after", "")
+    link_position = request.GET.get("after", "")
     listed, after = lists.page_at(
-        given,
+        link_position,
         lambda position: team_lists.teams(
             prefix=prefix, order=order, after=position, count=TEAMS_PER_PAGE
         ),
@@ -61,7 +61,7 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
         },
         "first": lists.link(q=prefix, sort=order) if after else "",
         "next": lists.link(q=prefix, sort=order, after=listed.next) if listed.next else "",
-        "is_instead": given != after,
+        "is_bad_position": link_position != after,
         "max_matches": team_lists.MAX_MATCHES,
     }
     return _page(request, "teams", context)
@@ -81,9 +81,9 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
     if view is None:
         raise Http404
     order = lists.order_of(request.GET.get("sort", ""), team_lists.MEMBER_ORDERS, _DEFAULT_ORDER)
-    given = request.GET.get("after", "")
+    link_position = request.GET.get("after", "")
     listed, after = lists.page_at(
-        given,
+        link_position,
         lambda position: team_lists.members(
             team_id, all_active=view.is_founder, order=order, after=position, count=MEMBERS_PER_PAGE
         ),
@@ -108,7 +108,7 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
         },
         "first": lists.link(sort=order) if after else "",
         "next": lists.link(sort=order, after=listed.next) if listed.next else "",
-        "is_instead": given != after,
+        "is_bad_position": link_position != after,
     }
     return _page(request, "team", context)
 
