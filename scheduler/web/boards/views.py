@@ -85,6 +85,7 @@ def hardware(request: HttpRequest) -> HttpResponseBase:
     statistics = hardware_statistics.current()
     context = {
         "counted": shown.time_of(statistics.counted_at, now=timezone.now()),
+        "is_empty": statistics.is_empty,
         "min_owners": hardware_statistics.MIN_OWNERS,
         "parts": [
             {
