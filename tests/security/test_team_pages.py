@@ -69,6 +69,9 @@ def test_members_without_consent_are_named_to_nobody_but_the_founder(ada, team):
     assert "hidden-person" in text
     assert "shown only to you" in text
     assert "banned-person" not in text
+    # A hidden member has no public page.
+    assert f'<a href="/accounts/{member.pk}/">member</a>' in text
+    assert not re.search(r'<a href="/accounts/[^"]*">hidden-person', text)
     for account in (member, stranger, staff):
         reply = a_program(account, "read").send("get", f"/teams/{team.pk}/members")
         assert [row["name"] for row in reply.json()["results"]] == ["member", "ada"]
@@ -83,7 +86,12 @@ def test_founder_without_consent_is_not_named(ada, team, fields):
     for browser in (Client(), browser_of(stranger), browser_of(a_member(team, "member"))):
         text = text_of(browser, f"/teams/{team.pk}/")
         assert "ada" not in text
+        assert f"/accounts/{ada.pk}/" not in text
         assert "not shown" in text
+    if "is_active" not in fields:
+        text = text_of(browser_of(ada), f"/teams/{team.pk}/")
+        assert "ada" in text
+        assert f"/accounts/{ada.pk}/" not in text
     assert a_program(stranger, "read").send("get", f"/teams/{team.pk}").json()["founder"] is None
 
 

@@ -56,6 +56,26 @@ def test_people_are_listed_with_team_country_and_credit(client):
     assert text.count("aria-sort") == 1
 
 
+def test_names_of_teams_link_to_their_pages(client):
+    reds = a_team("Reds", 5)
+    ada = an_owner("ada", 5, team=reds)
+    link = f'<a href="/teams/{reds.pk}/">Reds</a>'
+    for path in ("/leaderboards/", "/leaderboards/teams/", f"/accounts/{ada.pk}/"):
+        assert link in page(client, path)
+    assert link in page(client, "/user_search.php?search_string=ada")
+    page(client, f"/teams/{reds.pk}/")
+
+
+def test_own_account_links_to_its_public_page(client):
+    ada = an_owner("ada", 5)
+    client.force_login(ada)
+    assert f'<a href="/accounts/{ada.pk}/">Show</a>' in page(client, "/account/")
+    update(ada, share_statistics=False)
+    text = page(client, "/account/")
+    assert f"/accounts/{ada.pk}/" not in text
+    assert "You have none, because you do not share your statistics" in text
+
+
 def test_boards_are_sorted_by_recent_average_on_request(client):
     an_account("once", total_credit=Decimal(9), expavg_credit=1)
     an_account("now", total_credit=Decimal(2), expavg_credit=8)

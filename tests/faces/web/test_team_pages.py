@@ -114,6 +114,7 @@ def test_page_of_a_team_shows_its_profile_and_its_members(client, ada, team):
     ):
         assert part in text
     assert text.count("ada") == 2
+    assert text.count(f'<a href="/accounts/{ada.pk}/">ada</a>') == 2
     assert "Manage" not in text
 
 
@@ -155,6 +156,8 @@ def test_addresses_of_boinc_lead_to_the_pages(client, team):
     for path, target in (
         ("/team_display.php?teamid=x", "/teams/"),
         ("/top_teams.php", "/teams/"),
+        ("/top_users.php", "/leaderboards/"),
+        ("/top_hosts.php", "/leaderboards/computers/"),
         ("/team_search.php", "/teams/"),
         ("/team_create_form.php", "/teams/new/"),
     ):
