@@ -10,6 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from lxml.html import document_fromstring
 
 from scheduler import sealed_positions
 from scheduler.models import Account, AuditEntry, Team
@@ -285,6 +286,62 @@ def test_founder_edits_the_team(ada, team):
     assert "Write one" in page(browser, f"/teams/{team.pk}/")
     refused = browser.post(f"/teams/{team.pk}/edit/", fields | {"name": ""})
     assert "required" in refused.content.decode()
+
+
+def form_of(text: str) -> dict[str, str]:
+    """Return the values that a browser would send from the form of a page with a description."""
+    [form] = document_fromstring(text).xpath("//form[.//textarea]")
+    # Browsers drop the first line end of a textarea, and send CRLF.
+    form.fields["description"] = form.fields["description"].removeprefix("\n")
+    return {name: value.replace("\n", "\r\n") for name, value in form.form_values()}
+
+
+def test_refused_edits_are_shown_again(ada, team):
+    teams.create(an_account("eve"), TeamProfile(name="taken"), now=NOON)
+    browser, path = browser_of(ada), f"/teams/{team.pk}/edit/"
+    edits = {"name": "taken", "kind": "2", "country": "Peru", "url": "https://new.example/"}
+    edits |= {"description": "Typed\r\ntext", "joinable": "on"}
+    shown = form_of(page(browser, path))
+    for fault in ({}, {"url": "no address", "name": "free"}, {"country": "x" * 65, "name": ""}):
+        answer = browser.post(path, shown | edits | fault)
+        assert answer.status_code == 200
+        text = answer.content.decode()
+        again = form_of(text)
+        assert {name: again.get(name, "") for name in edits} == edits | fault
+        assert 'class="wrong"' in text
+    team.refresh_from_db()
+    assert (team.name, team.description) == ("The primes", "We like\n\nprimes.")
+    # The values that the first page showed are kept, so that the corrected form saves all edits.
+    sent(browser, path, **again | edits | {"name": "free"})
+    team.refresh_from_db()
+    assert (team.name, team.country, team.description) == ("free", "Peru", "Typed\ntext")
+
+
+def test_edits_do_not_overwrite_changes_in_between(ada, team):
+    browser, path = browser_of(ada), f"/teams/{team.pk}/edit/"
+    shown = form_of(page(browser, path))
+    teams.change(
+        team.pk, {"description": "By a\nprogram", "joinable": False}, by=ada, now=timezone.now()
+    )
+    sent(browser, path, **shown | {"country": "Peru"})
+    team.refresh_from_db()
+    assert (team.country, team.description, team.joinable) == ("Peru", "By a\nprogram", False)
+
+
+def test_line_ends_of_a_browser_are_no_edit_and_do_not_count(ada, team):
+    browser, path = browser_of(ada), f"/teams/{team.pk}/edit/"
+    with CaptureQueriesContext(connection) as statements:
+        sent(browser, path, **form_of(page(browser, path)))
+    assert not [each for each in statements if each["sql"].startswith('UPDATE "team"')]
+    text = "x\n" * 4_999 + "x"
+    sent(
+        browser, path, **form_of(page(browser, path)) | {"description": text.replace("\n", "\r\n")}
+    )
+    team.refresh_from_db()
+    assert team.description == text
+    teams.change(team.pk, {"description": "a\r\nb\rc"}, by=ada, now=timezone.now())
+    team.refresh_from_db()
+    assert team.description == "a\nb\nc"
 
 
 def test_founder_declines_a_request(ada, team):
