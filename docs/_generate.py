@@ -317,7 +317,7 @@ MEANINGS = {
     "MIN_FREE_BYTES": "Uploads and submissions are refused if fewer bytes than this would stay "
     "free in VAR_DIR.",
     "DEBUG": "Whether error pages show tracebacks. Never on a server that others can reach.",
-    "SECRET_KEY": "Signs sessions of the admin.",
+    "SECRET_KEY": "Signs sessions of the admin, and encrypts positions in links to later pages.",
     "ALLOWED_HOSTS": "Names under which the web server answers.",
     "TRUSTED_PROXIES": "Proxies whose `X-Forwarded-For` contains the client's address.",
     "METRICS_TOKEN": "The token with which programs may read `/metrics` ([monitoring.md]"

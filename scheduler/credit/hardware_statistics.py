@@ -42,11 +42,17 @@ class HardwareLine:
 class HardwareStatistics:
     """The lines of each kind, those with the most recent credit first.
 
-    `counted_at` is None before the first count.
+    `counted_at` is None before the first count.  After a count, there are no lines if no name may
+    be listed.
     """
 
     lines: dict[Kind, tuple[HardwareLine, ...]]
     counted_at: datetime | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no name of any kind is listed."""
+        return not any(self.lines.values())
 
 
 def count(*, now: datetime) -> int:
@@ -54,7 +60,13 @@ def count(*, now: datetime) -> int:
     with transaction.atomic():
         HardwareCount.objects.all().delete()
         params = {"now": now, "min_owners": MIN_OWNERS, "max_rows": MAX_ROWS}
-        return sql.execute("credit/count_hardware", params)
+        counts = sql.execute("credit/count_hardware", params)
+        if not counts:
+            # Keeps the time, so that an empty count differs from no count.
+            HardwareCount.objects.create(
+                kind="", name="", computers=0, total_credit=0, recent_credit=0, counted_at=now
+            )
+        return counts
 
 
 def current() -> HardwareStatistics:

@@ -4,7 +4,8 @@ Theory of operation.  An index delivers the rows of a board in its order, and a 
 the last row of the previous page.  The consents of accounts are in the condition of their index.
 The owners of computers, and the accounts of an app's board, are joined: such a page reads at most
 `READ_PER_LINE` rows per line.  If too few of them may be shown, the page is short, and the next
-page begins below its last row.  Places are counted up to `MAX_PLACE`.
+page begins below its last row, which may be hidden: therefore positions leave this module only
+sealed.  Places are counted up to `MAX_PLACE`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, Final
 from django.db.models import BooleanField, Count, ExpressionWrapper, F, Model, Q, QuerySet, Value
 from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, TupleLessThan
 
-from scheduler.credit.rules.board_positions import Order, Position
+from scheduler import sealed_positions
+from scheduler.credit.rules.board_positions import Order, Position, read_credit
 from scheduler.models import Account, AccountAppCredit, App, Host, Team
 from scheduler.people import sharing
 
@@ -46,21 +48,23 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class BoardPage:
-    """A page of a board; the next page begins below `next`, None on the last page."""
+    """A page of a board; `next` is the sealed position of the next page, None on the last page."""
 
     lines: tuple[Line, ...]
-    next: Position | None
+    next: str | None
 
 
 @dataclass(frozen=True)
 class Board:
     """The rows of a board in one order, and the names of its columns.
 
-    Rows have the annotation `is_shown`.  If it depends on another table, `near` has the rows
-    without this table, and is read first.  `joins` is the lookup from a row to the row that is
-    listed; it is empty if these are the same.
+    Sealed positions are valid for boards of the same `name` and order.  Rows have the annotation
+    `is_shown`.  If it depends on another table, `near` has the rows without this table, and is read
+    first.  `joins` is the lookup from a row to the row that is listed; it is empty if these are the
+    same.
     """
 
+    name: str
     rows: QuerySet[Any]
     order: Order
     total: str = "total_credit"
@@ -79,10 +83,12 @@ def account_board(order: Order, app: App | None = None) -> Board:
     """Return the board of the accounts that share their statistics, by the credit for an app."""
     if app is None:
         accounts = Account.objects.filter(sharing.shares()).annotate(is_shown=Value(True))
-        return Board(accounts.select_related("team").only(*_ACCOUNT_COLUMNS, *_CREDIT), order)
+        rows = accounts.select_related("team").only(*_ACCOUNT_COLUMNS, *_CREDIT)
+        return Board("accounts", rows, order)
     near = AccountAppCredit.objects.filter(app=app)
     columns = [f"account__{name}" for name in _ACCOUNT_COLUMNS]
     return Board(
+        f"accounts by app {app.pk}",
         AccountAppCredit.objects.select_related("account__team")
         .annotate(is_shown=_condition(sharing.shares("account")))
         .only(*columns, "total", "expavg"),
@@ -103,13 +109,13 @@ def computer_board(order: Order) -> Board:
         names_owner=_condition(Q(account__show_hosts=True)),
     )
     columns = (*_HOST_COLUMNS, "account__name", *_CREDIT)
-    return Board(rows.only(*columns), order, near=near)
+    return Board("computers", rows.only(*columns), order, near=near)
 
 
 def team_board(order: Order) -> Board:
     """Return the board of the teams."""
     rows = Team.objects.annotate(is_shown=Value(True))
-    return Board(rows.only("id", "name", "country", *_CREDIT), order)
+    return Board("teams", rows.only("id", "name", "country", *_CREDIT), order)
 
 
 def apps() -> list[App]:
@@ -118,14 +124,16 @@ def apps() -> list[App]:
     return list(columns.order_by("name")[:MAX_APPS])
 
 
-def read(board: Board, *, below: Position | None, count: int) -> BoardPage:
-    """Return at most `count` lines below a position, or the first lines; two statements.
+def read(board: Board, *, below: str | None, count: int) -> BoardPage:
+    """Return at most `count` lines below a sealed position, or the first lines; two statements.
 
-    A page can be shorter than `count` although lines follow; see `READ_PER_LINE`.
+    A page can be shorter than `count` although lines follow; see `READ_PER_LINE`.  Raises
+    `BadPosition` if `below` is not a position of this board.
     """
     condition = Q()
     if below is not None:
-        condition = Q(TupleLessThan(_key(board), (below.credit, below.id)))
+        position = _unseal(board, below)
+        condition = Q(TupleLessThan(_key(board), (position.credit, position.id)))
     max_read = (count if board.near is None else READ_PER_LINE * count) + 1
     rows = _nearest(board, condition, (f"-{board.credit}", f"-{board.id}"), max_read)
     read_rows = list(rows)
@@ -140,11 +148,11 @@ def read(board: Board, *, below: Position | None, count: int) -> BoardPage:
         _line(board, row, None if first is None or first + offset > MAX_PLACE else first + offset)
         for offset, row in enumerate(shown[:count])
     )
-    return BoardPage(lines, None if last is None else _position(board, last))
+    return BoardPage(lines, None if last is None else _seal(board, _position(board, last)))
 
 
-def find(board: Board, row_id: int) -> tuple[Line, Position] | None:
-    """Return the line of an account, computer or team, and the position above it.
+def find(board: Board, row_id: int) -> tuple[Line, str] | None:
+    """Return the line of an account, computer or team, and the sealed position above it.
 
     A page below this position begins with the line.  Returns None if the row is not on the board.
     """
@@ -152,7 +160,8 @@ def find(board: Board, row_id: int) -> tuple[Line, Position] | None:
     if row is None or not row.is_shown:
         return None
     own = _position(board, row)
-    return _line(board, row, _place(board, own)), Position(own.credit, own.id + 1)
+    above = _seal(board, Position(own.credit, own.id + 1))
+    return _line(board, row, _place(board, own)), above
 
 
 _CREDIT: Final = ("total_credit", "expavg_credit")
@@ -178,6 +187,19 @@ def _key(board: Board) -> Tuple:
 
 def _position(board: Board, row: Model) -> Position:
     return Position(getattr(row, board.credit), getattr(row, board.id))
+
+
+def _seal(board: Board, position: Position) -> str:
+    return sealed_positions.seal(_list_name(board), position.credit, position.id)
+
+
+def _unseal(board: Board, token: str) -> Position:
+    credit, row_id = sealed_positions.unseal(_list_name(board), token)
+    return Position(read_credit(credit, board.order), row_id)
+
+
+def _list_name(board: Board) -> str:
+    return f"leaderboard of {board.name}, {board.order.value}"
 
 
 def _place(board: Board, position: Position) -> int | None:

@@ -1,7 +1,7 @@
 from django.db import migrations, models
 from django.db.models.functions import Collate, Lower
 
-from scheduler.migrations._indexes import AddIndexAgain
+from scheduler.migrations._indexes import ReplaceIndexConcurrently
 
 
 class Migration(migrations.Migration):
@@ -13,7 +13,7 @@ class Migration(migrations.Migration):
     dependencies = [("scheduler", "0031_computers_hidden_by_default")]
 
     operations = [
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="account",
             index=models.Index(
                 fields=["team", "id"],
@@ -21,17 +21,17 @@ class Migration(migrations.Migration):
                 name="list_members_of_teams",
             ),
         ),
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="team",
             index=models.Index(
                 Collate(Lower("name"), "C"), models.F("id"), name="list_teams_by_name"
             ),
         ),
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="team",
             index=models.Index(fields=["expavg_credit", "id"], name="list_teams_by_recent_credit"),
         ),
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="team",
             index=models.Index(fields=["total_credit", "id"], name="list_teams_by_total_credit"),
         ),

@@ -3,19 +3,19 @@ from typing import Any
 from django.db import migrations, models
 from django.db.models import Q
 
-from scheduler.migrations._indexes import AddIndexAgain
+from scheduler.migrations._indexes import ReplaceIndexConcurrently
 
 
-def _index(model: str, name: str, *fields: str, **condition: Any) -> AddIndexAgain:
+def _index(model: str, name: str, *fields: str, **condition: Any) -> ReplaceIndexConcurrently:
     index = models.Index(fields=list(fields), condition=Q(**condition), name=name)
-    return AddIndexAgain(model_name=model, index=index)
+    return ReplaceIndexConcurrently(model_name=model, index=index)
 
 
 _SHARED = {"is_active": True, "share_statistics": True}
 
 
 class Migration(migrations.Migration):
-    """Adds the indexes of the leaderboards."""
+    """Adds the indexes of the leaderboards; that of teams reads indexes of 0032."""
 
     # CREATE INDEX CONCURRENTLY cannot run in a transaction.
     atomic = False
@@ -45,6 +45,4 @@ class Migration(migrations.Migration):
             "host", "read_host_board_recent", "expavg_credit", "id",
             merged_into__isnull=True, expavg_credit__gt=0,
         ),
-        _index("team", "read_team_board_total", "total_credit", "id", total_credit__gt=0),
-        _index("team", "read_team_board_recent", "expavg_credit", "id", expavg_credit__gt=0),
     ]

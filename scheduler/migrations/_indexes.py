@@ -7,7 +7,7 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.db.migrations.state import ProjectState
 
 
-class AddIndexAgain(AddIndexConcurrently):
+class ReplaceIndexConcurrently(AddIndexConcurrently):
     """Adds an index; replaces one that an interrupted migration has left, whole or invalid."""
 
     def database_forwards(

@@ -86,21 +86,11 @@ class Team(models.Model):
                 condition=models.Q(kind__range=(0, 7)), name="team_kind_is_known"
             ),
         ]
-        # The orders of the list of teams (`people.teams.team_lists`).
+        # The orders of the list of teams (`people.teams.team_lists`) and of their leaderboard.
         indexes = [
             models.Index(Collate(Lower("name"), "C"), "id", name="list_teams_by_name"),
             models.Index(fields=["expavg_credit", "id"], name="list_teams_by_recent_credit"),
             models.Index(fields=["total_credit", "id"], name="list_teams_by_total_credit"),
-            models.Index(
-                fields=["total_credit", "id"],
-                condition=models.Q(total_credit__gt=0),
-                name="read_team_board_total",
-            ),
-            models.Index(
-                fields=["expavg_credit", "id"],
-                condition=models.Q(expavg_credit__gt=0),
-                name="read_team_board_recent",
-            ),
         ]
 
     def __str__(self) -> str:

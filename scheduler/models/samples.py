@@ -30,7 +30,8 @@ class StatusSample(models.Model):
 class HardwareCount(models.Model):
     """The computers with one operating system, processor or GPU, and the sums of their credit.
 
-    The housekeeper replaces all rows once a day (`scheduler.credit.hardware_statistics`).
+    The housekeeper replaces all rows once a day (`scheduler.credit.hardware_statistics`).  If no
+    name may be listed, one row without a kind and a name has the time of the count.
     """
 
     class Kind(models.TextChoices):
@@ -53,4 +54,4 @@ class HardwareCount(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.computers} computers with {self.name}"
+        return f"{self.computers} computers with {self.name}" if self.kind else "no names"

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
-from typing import Final
+from collections.abc import Callable, Container
+from typing import Final, TypeVar
 
 from django.utils.http import urlencode
 
-_MAX_ID_DIGITS: Final = 18
+from scheduler.sealed_positions import BadPosition
+
+#: Digits of the longest number that is read as an id.
+MAX_ID_DIGITS: Final = 18
+Page = TypeVar("Page")
 
 
-def row_id(text: str) -> int | None:
-    """Return the id in a parameter, or None if it is not a number of at most 18 digits."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= _MAX_ID_DIGITS
+def number(text: str, max_digits: int = MAX_ID_DIGITS) -> int | None:
+    """Return the number in a parameter, or None if it is not one of at most `max_digits` digits."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= max_digits
     return int(text) if is_number else None
+
+
+def page_at(position: str, read: Callable[[str | None], Page]) -> tuple[Page, str]:
+    """Return the page at a sealed position, and the position.
+
+    Without a position, or if `read` raises `BadPosition`, returns the first page and "".
+    """
+    if position:
+        try:
+            return read(position), position
+        except BadPosition:
+            pass
+    return read(None), ""
 
 
 def order_of(text: str, orders: Container[str], default: str) -> str:
@@ -22,7 +39,11 @@ def order_of(text: str, orders: Container[str], default: str) -> str:
 
 
 def link(**query: str | int) -> str:
-    """Return a link to the same page with these parameters; empty ones are left out."""
+    """Return a link to the same page with these parameters; empty ones are left out.
+
+    >>> link(q="", sort="name"), link()
+    ('?sort=name', '?')
+    """
     return "?" + urlencode({name: value for name, value in query.items() if value != ""})
 
 

@@ -34,6 +34,8 @@ MOVED: Final = {
     "weak_auth.php": "account_keys",
     "hosts_user.php": "account_computers",
     "results.php": "account_results",
+    "top_users.php": "leaderboard_accounts",
+    "top_hosts.php": "leaderboard_computers",
     "top_teams.php": "teams",
     "team_search.php": "teams",
     "team_create_form.php": "team_create",

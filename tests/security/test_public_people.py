@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from decimal import Decimal
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
 
+from scheduler import sealed_positions
 from scheduler.models import Account, AccountAppCredit, App, Host
 from scheduler.people.personal_data import erasure
 from tests.conftest import NOON
@@ -113,6 +116,76 @@ def test_texts_of_people_and_clients_are_escaped(app, path):
 @pytest.mark.parametrize("path", BOARDS)
 def test_leaderboards_are_not_kept_by_caches(path, app):
     assert "no-store" in Client().get(path)["Cache-Control"]
+
+
+# Positions of pages
+
+
+def position_in(url: str) -> str:
+    """Return the parameter `below` of a link."""
+    [below] = parse_qs(urlsplit(url).query)["below"]
+    return below
+
+
+@pytest.mark.parametrize(
+    "path", ["accounts?app=primes", "accounts?app=primes&sort=recent", "computers"]
+)
+@pytest.mark.parametrize("state", ["unshared", "banned"])
+def test_next_page_does_not_disclose_credit_or_id_of_a_hidden_account(app, path, state):
+    an_owner(app, "1000")
+    hidden = {"share_statistics": False} if state == "unshared" else {"is_active": False}
+    for number in range(9):
+        an_owner(app, f"7777.5{number}", **hidden, id=88880000 + number)
+    an_owner(app, "5")
+    mark = "&" if "?" in path else "?"
+    link, positions = f"/leaderboards/{path}{mark}limit=1", []
+    while link:
+        page = Program().send("get", link).json()
+        link = page["next"] and page["next"].partition("/api/v1")[2]
+        positions += [position_in(link)] if link else []
+    # Of the nine hidden rows at the top, a page of one line reads four.
+    assert len(positions) >= 2
+    for position in positions:
+        assert "." not in position
+        content = urlsafe_b64decode(position)
+        assert b"7777" not in content
+        assert b"8888" not in content
+    # The length discloses nothing, either.
+    assert len({len(position) for position in positions}) == 1
+
+
+def an_owner(app: App, credit: str, **fields: Any) -> Account:
+    amounts = {"total_credit": Decimal(credit), "expavg_credit": float(credit)}
+    account = an_account(**amounts, **fields)
+    a_host(account, id=account.pk + 1000, **amounts)
+    AccountAppCredit.objects.create(
+        account=account, app=app, total=Decimal(credit), expavg=float(credit)
+    )
+    return account
+
+
+def test_position_changes_each_time_so_that_no_change_of_hidden_credit_is_seen(app):
+    for credit in ("9", "8", "7"):
+        an_owner(app, credit)
+    first, second = (
+        position_in(Program().send("get", "/leaderboards/computers?limit=1").json()["next"])
+        for _ in range(2)
+    )
+    assert first != second
+
+
+@pytest.mark.parametrize(("path", "twin"), PAIRS)
+def test_readers_cannot_choose_a_position(app, path, twin):
+    _account, host = a_volunteer(app)
+    twin = twin if twin != "/leaderboards" else "/leaderboards/accounts"
+    mark = "&" if "?" in path else "?"
+    foreign = sealed_positions.seal("another list", "777.5", host.pk)
+    for below in ("777.5_1", "99999_1", foreign, foreign[:-4] + "AAA=", foreign[:-1]):
+        answer = Program().send("get", f"{twin}{'&' if '?' in twin else '?'}below={below}")
+        assert (answer.status_code, answer.json()["code"]) == (422, "bad_position")
+        page = Client().get(f"{path}{mark}below={below}").content.decode()
+        assert "This is the first page" in page
+        assert "777.5" in page or "778" in page
 
 
 # The page of an account

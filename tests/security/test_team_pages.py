@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from base64 import urlsafe_b64decode
+
 import pytest
 from django.test import Client
 
+from scheduler import sealed_positions
 from scheduler.models import Account, Team
 from scheduler.people import teams
 from scheduler.people.personal_data import erasure
@@ -65,6 +69,9 @@ def test_members_without_consent_are_named_to_nobody_but_the_founder(ada, team):
     assert "hidden-person" in text
     assert "shown only to you" in text
     assert "banned-person" not in text
+    # A hidden member has no public page.
+    assert f'<a href="/accounts/{member.pk}/">member</a>' in text
+    assert not re.search(r'<a href="/accounts/[^"]*">hidden-person', text)
     for account in (member, stranger, staff):
         reply = a_program(account, "read").send("get", f"/teams/{team.pk}/members")
         assert [row["name"] for row in reply.json()["results"]] == ["member", "ada"]
@@ -79,7 +86,12 @@ def test_founder_without_consent_is_not_named(ada, team, fields):
     for browser in (Client(), browser_of(stranger), browser_of(a_member(team, "member"))):
         text = text_of(browser, f"/teams/{team.pk}/")
         assert "ada" not in text
+        assert f"/accounts/{ada.pk}/" not in text
         assert "not shown" in text
+    if "is_active" not in fields:
+        text = text_of(browser_of(ada), f"/teams/{team.pk}/")
+        assert "ada" in text
+        assert f"/accounts/{ada.pk}/" not in text
     assert a_program(stranger, "read").send("get", f"/teams/{team.pk}").json()["founder"] is None
 
 
@@ -133,6 +145,38 @@ def test_teams_of_others_are_not_changed(ada, team, staff):
     team.refresh_from_db()
     member.refresh_from_db()
     assert (team.name, team.founder_id, member.team_id) == ("The primes", ada.pk, team.pk)
+
+
+@pytest.mark.parametrize("order", ["-total", "total", "-recent", "recent", "name", "-name"])
+def test_credit_and_name_of_a_hidden_member_cannot_be_compared(ada, team, order):
+    """A page after an account of the reader's choice would show who is above and below it."""
+    hidden = a_member(
+        team, "hidden", share_statistics=False, total_credit=50, expavg_credit=50, country="x"
+    )
+    stranger = an_account("private", share_statistics=False, total_credit=50, expavg_credit=50)
+    for name, credit in (("a", 40), ("z", 60)):
+        a_member(team, name, total_credit=credit, expavg_credit=credit)
+    program, path = a_program(an_account("eve"), "read"), f"/teams/{team.pk}/members?sort={order}"
+    all_names = {row["name"] for row in program.send("get", path).json()["results"]}
+    for account in (hidden, stranger):
+        foreign = sealed_positions.seal("another list", 50, account.pk)
+        for after in (account.pk, f"50_{account.pk}", foreign):
+            answer = program.send("get", f"{path}&after={after}")
+            assert (answer.status_code, answer.json()["code"]) == (422, "bad_position")
+            page = text_of(Client(), f"/teams/{team.pk}/?sort={order}&after={after}")
+            assert set(
+                re.findall(r'role="rowheader" class="person">(?:<a [^>]*>)?(\w+)', page)
+            ) == (all_names)
+
+
+def test_positions_are_those_of_shown_members_and_are_not_readable(ada, team):
+    update(ada, total_credit=7777.5)
+    a_member(team, "b", total_credit=5)
+    reply = a_program(an_account("eve"), "read").send(
+        "get", f"/teams/{team.pk}/members?sort=-total&limit=1"
+    )
+    after = reply.json()["next"].partition("after=")[2].replace("%3D", "=")
+    assert b"7777" not in urlsafe_b64decode(after)
 
 
 def test_founder_manages_no_account_of_another_team(ada, team):

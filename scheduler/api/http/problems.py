@@ -27,6 +27,7 @@ from scheduler.people.submitters import NotAllowed
 from scheduler.people.throttle import TooManyAttempts
 from scheduler.queues import balance, named_queues
 from scheduler.queues.admission import QueueBusy
+from scheduler.sealed_positions import BadPosition
 from scheduler.storage import StoreError, UnreadablePackage
 from scheduler.work.batches import BadChange, BatchNotReady
 from scheduler.work.control import BadHoldCode, WorkunitsNotFound
@@ -112,6 +113,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (BadHoldCode, 422, "bad_hold_code"),
     (BadDocuments, 422, "bad_documents"),
     (BadCursor, 422, "bad_cursor"),
+    (BadPosition, 422, "bad_position"),
     # Submissions
     (FileInMotion, 409, "file_in_motion"),
     (BatchRefused, 422, "batch_refused"),

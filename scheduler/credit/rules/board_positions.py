@@ -1,16 +1,10 @@
-"""The orders of leaderboards, and the texts of positions in them [pure]."""
+"""The orders of leaderboards, and positions in them [pure]."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from math import isfinite
-from typing import Final
-
-_MAX_ID: Final = 2**63 - 1
-_TEXT: Final = re.compile(r"(?P<credit>\d{1,20}(?:\.\d{1,20})?(?:e[-+]\d{1,3})?)_(?P<id>\d{1,19})")
 
 
 class Order(StrEnum):
@@ -30,20 +24,13 @@ class Position:
     credit: Decimal | float
     id: int
 
-    def __str__(self) -> str:
-        return f"{self.credit}_{self.id}"
 
+def read_credit(text: str, order: Order) -> Decimal | float:
+    """Return the credit of a position in a board of this order from its text.
 
-def read_position(text: str, order: Order) -> Position | None:
-    """Return the position in the text of one; None if the text is not a position.
-
-    >>> read_position("12.5_7", Order.TOTAL)
-    Position(credit=Decimal('12.5'), id=7)
-    >>> read_position("nan_7", Order.RECENT) is None
-    True
+    >>> read_credit("12.5", Order.TOTAL)
+    Decimal('12.5')
+    >>> read_credit("1e-06", Order.RECENT)
+    1e-06
     """
-    match = _TEXT.fullmatch(text) if text.isascii() else None
-    if match is None or int(match["id"]) > _MAX_ID or not isfinite(float(match["credit"])):
-        return None
-    credit = Decimal(match["credit"]) if order is Order.TOTAL else float(match["credit"])
-    return Position(credit, int(match["id"]))
+    return Decimal(text) if order is Order.TOTAL else float(text)

@@ -1,23 +1,27 @@
 """Lists teams and the members of a team, a page at a time.
 
 Theory of operation.  A page begins after the last row of the previous page, by the sort key and the
-id, so its cost does not depend on its position.  Indexes deliver the teams in each order.  A search
-sorts at most `MAX_MATCHES` teams.  The members of a team are sorted without an index by credit,
-which would have to change with every grant; therefore a list contains only the first
-`MAX_MEMBERS` active members by id.
+id, so its cost does not depend on its position.  Positions are sealed: a reader who could choose
+them could compare the names and the credit of members who are not shown.  Indexes deliver the teams
+in each order.  A search sorts at most `MAX_MATCHES` teams.  The members of a team are sorted
+without an index by credit, which would have to change with every grant; therefore a list contains
+only the first `MAX_MEMBERS` active members by id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, Generic, TypeVar
 
 from django.db.models import F, Func, Model, QuerySet, TextField, Value
 from django.db.models.functions import Collate, Lower
 from django.db.models.lookups import GreaterThan, LessThan
 
+from scheduler import sealed_positions
 from scheduler.models import Account, Team
+from scheduler.people import sharing
 
 #: Maximum number of teams that a search sorts.
 MAX_MATCHES: Final = 1000
@@ -32,6 +36,13 @@ TEAM_ORDERS: Final[Mapping[str, F | Collate]] = {
     # Ids ascend with the time of creation.
     "created": F("pk"),
 }
+#: Reads the text of a sort key.
+_KEY_TYPES: Final[Mapping[str, Callable[[str], object]]] = {
+    "name": str,
+    "recent": float,
+    "total": Decimal,
+    "created": int,
+}
 #: Sort keys of members.
 MEMBER_ORDERS: Final = TEAM_ORDERS
 _MEMBER_COLUMNS: Final = ("name", "country", "share_statistics", "total_credit", "expavg_credit")
@@ -40,17 +51,17 @@ Row = TypeVar("Row", bound=Model)
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Row]):
-    """A page of a list; the next page begins after the row `last_id`, None after the last page."""
+    """A page of a list; `next` is the sealed position of the next page, None on the last page."""
 
     rows: tuple[Row, ...]
-    last_id: int | None
+    next: str | None
 
 
-def teams(*, prefix: str = "", order: str, after: int | None = None, count: int) -> Page[Team]:
+def teams(*, prefix: str = "", order: str, after: str | None = None, count: int) -> Page[Team]:
     """Return at most `count` teams whose names begin with `prefix`, in any case.
 
-    `order` is a key of `TEAM_ORDERS`, with "-" for the descending order.  `after` is the id of the
-    last team on the previous page; after an unknown id there are no teams.
+    `order` is a key of `TEAM_ORDERS`, with "-" for the descending order.  `after` is the position
+    in `next` of the previous page; raises `BadPosition` if it is not one of this list and order.
     """
     rows = Team.objects.defer("description")
     if "\0" in prefix:
@@ -58,11 +69,11 @@ def teams(*, prefix: str = "", order: str, after: int | None = None, count: int)
     elif prefix:
         matches = Team.objects.alias(key=_LOWER_NAME).filter(key__startswith=prefix.lower())
         rows = rows.filter(pk__in=matches.order_by("key", "pk")[:MAX_MATCHES].values("pk"))
-    return _page(rows, TEAM_ORDERS, order=order, after=after, count=count)
+    return _page(rows, "teams", order=order, after=after, count=count)
 
 
 def members(
-    team_id: int, *, all_active: bool = False, order: str, after: int | None = None, count: int
+    team_id: int, *, all_active: bool = False, order: str, after: str | None = None, count: int
 ) -> Page[Account]:
     """Return at most `count` members of a team who share their statistics.
 
@@ -71,7 +82,7 @@ def members(
     """
     rows = _members(team_id, all_active=all_active)
     rows = rows.only(*_MEMBER_COLUMNS, "created_at")
-    return _page(rows, MEMBER_ORDERS, order=order, after=after, count=count)
+    return _page(rows, f"members of team {team_id}", order=order, after=after, count=count)
 
 
 def count_members(team_id: int, *, all_active: bool = False) -> int:
@@ -88,26 +99,23 @@ def member(team_id: int, account_id: int) -> Account | None:
 def _members(team_id: int, *, all_active: bool) -> QuerySet[Account]:
     active = Account.objects.filter(team_id=team_id, is_active=True).order_by("pk")
     rows = Account.objects.filter(pk__in=active[:MAX_MEMBERS].values("pk"))
-    return rows if all_active else rows.filter(share_statistics=True)
+    return rows if all_active else rows.filter(sharing.shares())
 
 
 def _page(
-    rows: QuerySet[Row],
-    orders: Mapping[str, F | Collate],
-    *,
-    order: str,
-    after: int | None,
-    count: int,
+    rows: QuerySet[Row], name: str, *, order: str, after: str | None, count: int
 ) -> Page[Row]:
-    key, is_descending = orders[order.removeprefix("-")], order.startswith("-")
+    column = order.removeprefix("-")
+    key, list_name = TEAM_ORDERS[column], f"{name}, {order}"
     if after is not None:
-        # The row itself need not be in the list any more, for example if a member left the team.
-        last = rows.model._default_manager.filter(pk=after).values_list(key).first()
-        rows = rows.none() if last is None else rows.filter(_beyond(key, last[0], after, order))
-    first, second = (key.desc(), "-pk") if is_descending else (key.asc(), "pk")
-    page_rows = list(rows.order_by(first, second)[: count + 1])
-    more = len(page_rows) > count
-    return Page(tuple(page_rows[:count]), page_rows[count - 1].pk if more and count else None)
+        text, row_id = sealed_positions.unseal(list_name, after)
+        rows = rows.filter(_beyond(key, _KEY_TYPES[column](text), row_id, order))
+    first, second = (key.desc(), "-pk") if order.startswith("-") else (key.asc(), "pk")
+    page_rows = list(rows.annotate(sort_key=key).order_by(first, second)[: count + 1])
+    if len(page_rows) <= count or not count:
+        return Page(tuple(page_rows[:count]), None)
+    last: Any = page_rows[count - 1]
+    return Page(tuple(page_rows[:count]), sealed_positions.seal(list_name, last.sort_key, last.pk))
 
 
 def _beyond(key: F | Collate, value: object, row_id: int, order: str) -> GreaterThan | LessThan:

@@ -29,11 +29,22 @@ class TeamProfile:
     joinable: bool = True
 
 
+def with_plain_line_ends(text: str) -> str:
+    r"""Return a text with LF instead of CRLF, which forms of browsers send, and of CR.
+
+    >>> with_plain_line_ends("a\r\nb\rc\n")
+    'a\nb\nc\n'
+    """
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
 def checked_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields in their stored form; raise `BadName` or `TeamRefused`."""
     checked = dict(fields)
     if "name" in checked:
         checked["name"] = good_name(str(checked["name"]))
+    if "description" in checked:
+        checked["description"] = with_plain_line_ends(str(checked["description"]))
     if "kind" in checked and checked["kind"] not in Team.Kind.values:
         raise TeamRefused(
             f"{checked['kind']} is not a type of teams. Hint: use 0 to {max(Team.Kind.values)}."

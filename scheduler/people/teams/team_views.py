@@ -17,13 +17,15 @@ from scheduler.people.rules.foundership_steps import Step, assumable_at, next_st
 class TeamView:
     """A team for one visitor.
 
-    `founder_name` is empty without a founder, or if the founder may not be named.  `requester_id`
-    is that of an open request for the foundership, for the founder only.  `step` is what a member
+    `founder_name` is empty without a founder, or if the founder may not be named.
+    `shown_founder_id` is 0 unless the founder has a public page.  `requester_id` is that of an open
+    request for the foundership, for the founder only.  `step` is what a member
     who is not the founder can do, and `step_at` the time at which WAIT or NOTHING ends.
     """
 
     team: Team
     founder_name: str
+    shown_founder_id: int
     is_member: bool
     is_founder: bool
     requester_id: int | None
@@ -55,10 +57,12 @@ def read(team_id: int, viewer: Account | None, *, now: datetime) -> TeamView | N
             step_at = assumable_at(team.requested_at)
         elif step is Step.NOTHING:
             step_at = requestable_at(team.requested_at, is_open=team.requested_by_id is not None)
-    is_named = is_founder or team_reads.shown_founder_id(team)
+    shown_founder_id = team_reads.shown_founder_id(team)
+    is_named = is_founder or shown_founder_id
     return TeamView(
         team=team,
         founder_name=name_of(team.founder_id, team.founder_name) if is_named else "",
+        shown_founder_id=shown_founder_id,
         is_member=is_member,
         is_founder=is_founder,
         requester_id=team.requested_by_id if is_founder else None,

@@ -9,7 +9,6 @@ from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
@@ -17,8 +16,9 @@ from django.views.decorators.http import require_safe
 from scheduler.credit import hardware_statistics, leaderboards
 from scheduler.credit.hardware_statistics import Kind
 from scheduler.credit.leaderboards import MAX_PLACE, Board
-from scheduler.credit.rules.board_positions import Order, read_position
+from scheduler.credit.rules.board_positions import Order
 from scheduler.models import Account
+from scheduler.web import lists
 from scheduler.web.volunteers import shown
 
 #: Lines of a page.
@@ -85,6 +85,7 @@ def hardware(request: HttpRequest) -> HttpResponseBase:
     statistics = hardware_statistics.current()
     context = {
         "counted": shown.time_of(statistics.counted_at, now=timezone.now()),
+        "is_empty": statistics.is_empty,
         "min_owners": hardware_statistics.MIN_OWNERS,
         "parts": [
             {
@@ -121,13 +122,16 @@ def _board(
 ) -> HttpResponseBase:
     """Return a page of a leaderboard.
 
-    Parameters are `sort`, an `Order`, and `below`, the position above the page.  Invalid ones
-    select the default.  `query` has the other parameters of the page's links, and `own_id` is the
-    id of the visitor's line.
+    Parameters are `sort`, an `Order`, and `below`, the sealed position above the page.  Invalid
+    ones select the default.  `query` has the other parameters of the page's links, and `own_id` is
+    the id of the visitor's line.
     """
     query = query or {}
-    below = read_position(request.GET.get("below", ""), board.order)
-    page = leaderboards.read(board, below=below, count=LINES_PER_PAGE)
+    link_position = request.GET.get("below", "")
+    page, below = lists.page_at(
+        link_position,
+        lambda position: leaderboards.read(board, below=position, count=LINES_PER_PAGE),
+    )
     own = None if own_id is None else leaderboards.find(board, own_id)
     sort = {} if board.order is Order.TOTAL else {"sort": board.order.value}
     context |= {
@@ -139,7 +143,7 @@ def _board(
         "columns": {
             order.value: {
                 "label": label,
-                "link": f"?{urlencode(query | {'sort': order.value})}",
+                "link": lists.link(**query, sort=order.value),
                 "direction": "descending" if order is board.order else "",
             }
             for order, label in _COLUMNS
@@ -147,14 +151,11 @@ def _board(
         "lines": page.lines,
         "max_place": MAX_PLACE,
         "own": None if own is None else own[0],
-        "own_link": "" if own is None else _link(query | sort | {"below": str(own[1])}),
-        "first": (_link(query | sort) or request.path) if below else "",
-        "next": _link(query | sort | {"below": str(page.next)}) if page.next else "",
+        "own_link": "" if own is None else lists.link(**query, **sort, below=own[1]),
+        "first": lists.link(**query, **sort) if below else "",
+        "next": lists.link(**query, **sort, below=page.next) if page.next else "",
+        "is_bad_position": link_position != below,
     }
     if name == "computers":
         context["lines"] = [(line, shown.processor_of(line.row)) for line in page.lines]
     return TemplateResponse(request, f"boards/{name}.html", context)
-
-
-def _link(query: dict[str, str]) -> str:
-    return f"?{urlencode(query)}" if query else ""

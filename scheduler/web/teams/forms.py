@@ -1,19 +1,34 @@
-"""The form with which a team is created and changed."""
+"""The forms with which a team is created and changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from django import forms
+from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
 
 from scheduler.models import Team
 from scheduler.people.account_keys import BadName
 from scheduler.people.teams import TakenName, TeamRefused
-from scheduler.people.teams.team_profiles import MAX_COUNTRY, MAX_DESCRIPTION, MAX_URL
+from scheduler.people.teams.team_profiles import (
+    MAX_COUNTRY,
+    MAX_DESCRIPTION,
+    MAX_URL,
+    with_plain_line_ends,
+)
 
 _KINDS = [(kind.value, kind.label.capitalize()) for kind in Team.Kind]
+
+
+class LinesField(forms.CharField):
+    """A text of several lines, which browsers send with CRLF; its value has the stored form."""
+
+    def to_python(self, value: object) -> str:
+        """Return the text before its length is checked and compared."""
+        return with_plain_line_ends(str(super().to_python(value)))
 
 
 class TeamForm(forms.Form):
@@ -25,7 +40,7 @@ class TeamForm(forms.Form):
     url = forms.URLField(
         label=_("Home page"), max_length=MAX_URL, required=False, assume_scheme="https"
     )
-    description = forms.CharField(
+    description = LinesField(
         label=_("Description"),
         max_length=MAX_DESCRIPTION,
         required=False,
@@ -38,10 +53,6 @@ class TeamForm(forms.Form):
         help_text=_("Without this, nobody can join the team. Its members stay."),
     )
 
-    def clean_description(self) -> str:
-        """Return the text with the line ends that programs use."""
-        return str(self.cleaned_data["description"]).replace("\r\n", "\n")
-
     @contextmanager
     def refusable(self) -> Iterator[None]:
         """Convert a refusal within the block to an error of the form."""
@@ -51,3 +62,20 @@ class TeamForm(forms.Form):
             self.add_error("name", str(refusal))
         except TeamRefused as refusal:
             self.add_error(None, str(refusal))
+
+
+class TeamChangeForm(TeamForm):
+    """The form that changes a team: it contains the values that it showed, in hidden inputs.
+
+    Only fields that the founder edited are changed, so that a change in between by another window,
+    a program or a moderator is not overwritten.
+    """
+
+    def __init__(self, data: QueryDict | None = None, **options: Any) -> None:
+        super().__init__(data, **options)
+        for name, field in self.fields.items():
+            field.show_hidden_initial = data is None or self.add_initial_prefix(name) in data
+
+    def edited_fields(self) -> dict[str, Any]:
+        """Return the values of the edited fields of a valid form, by name."""
+        return {name: self.cleaned_data[name] for name in self.changed_data}

@@ -18,7 +18,7 @@ from scheduler.models import Account, Team
 from scheduler.people import teams
 from scheduler.people.teams import TeamProfile, TeamRefused, team_lists, team_views
 from scheduler.web.accounts.views import own_page
-from scheduler.web.teams.forms import TeamForm
+from scheduler.web.teams.forms import TeamChangeForm, TeamForm
 
 _read_or_send = require_http_methods(["GET", "HEAD", "POST"])
 _FIELDS: Final = tuple(field.name for field in fields(TeamProfile))
@@ -42,12 +42,13 @@ def create(request: HttpRequest, account: Account) -> HttpResponseBase:
 def edit(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
     """Return the form that changes a team, for its founder; a POST changes it."""
     team = _led(account, team_id)
-    form = TeamForm(request.POST or None, initial={name: getattr(team, name) for name in _FIELDS})
+    initial = {name: getattr(team, name) for name in _FIELDS}
+    form = TeamChangeForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
-        changed = {name: form.cleaned_data[name] for name in form.changed_data}
+        edited_fields = form.edited_fields()
         with form.refusable():
-            if changed:
-                teams.change(team.pk, changed, by=account, now=timezone.now())
+            if edited_fields:
+                teams.change(team.pk, edited_fields, by=account, now=timezone.now())
             messages.success(request, _("Your changes are saved."))
             return redirect("team", team.pk)
     return _page(request, "edit", {"form": form, "team": team})

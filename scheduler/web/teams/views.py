@@ -36,13 +36,17 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
     """Return the list of teams.
 
     Parameters are `q`, the beginning of a name, `sort`, a key of `team_lists.TEAM_ORDERS` with an
-    optional "-", and `after`, the id of the last team on the previous page.  Invalid ones are
-    ignored.
+    optional "-", and `after`, the sealed position of the page.  Invalid ones are ignored.
     """
     prefix = request.GET.get("q", "").strip()
     order = lists.order_of(request.GET.get("sort", ""), team_lists.TEAM_ORDERS, _DEFAULT_ORDER)
-    after = lists.row_id(request.GET.get("after", ""))
-    listed = team_lists.teams(prefix=prefix, order=order, after=after, count=TEAMS_PER_PAGE)
+    link_position = request.GET.get("after", "")
+    listed, after = lists.page_at(
+        link_position,
+        lambda position: team_lists.teams(
+            prefix=prefix, order=order, after=position, count=TEAMS_PER_PAGE
+        ),
+    )
     now = timezone.now()
     context = {
         "prefix": prefix,
@@ -56,7 +60,8 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
             for key, label, first in _TEAM_COLUMNS
         },
         "first": lists.link(q=prefix, sort=order) if after else "",
-        "next": lists.link(q=prefix, sort=order, after=listed.last_id) if listed.last_id else "",
+        "next": lists.link(q=prefix, sort=order, after=listed.next) if listed.next else "",
+        "is_bad_position": link_position != after,
         "max_matches": team_lists.MAX_MATCHES,
     }
     return _page(request, "teams", context)
@@ -76,9 +81,12 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
     if view is None:
         raise Http404
     order = lists.order_of(request.GET.get("sort", ""), team_lists.MEMBER_ORDERS, _DEFAULT_ORDER)
-    after = lists.row_id(request.GET.get("after", ""))
-    listed = team_lists.members(
-        team_id, all_active=view.is_founder, order=order, after=after, count=MEMBERS_PER_PAGE
+    link_position = request.GET.get("after", "")
+    listed, after = lists.page_at(
+        link_position,
+        lambda position: team_lists.members(
+            team_id, all_active=view.is_founder, order=order, after=position, count=MEMBERS_PER_PAGE
+        ),
     )
     context = {
         "view": view,
@@ -99,7 +107,8 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
             key: lists.column(key, label, first, order) for key, label, first in _MEMBER_COLUMNS
         },
         "first": lists.link(sort=order) if after else "",
-        "next": lists.link(sort=order, after=listed.last_id) if listed.last_id else "",
+        "next": lists.link(sort=order, after=listed.next) if listed.next else "",
+        "is_bad_position": link_position != after,
     }
     return _page(request, "team", context)
 
@@ -107,7 +116,7 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
 @require_safe
 def team_display(request: HttpRequest) -> HttpResponseBase:
     """Redirect from BOINC's page of a team, which statistics sites link, to ours."""
-    team_id = lists.row_id(request.GET.get("teamid", ""))
+    team_id = lists.number(request.GET.get("teamid", ""))
     return redirect("teams") if team_id is None else redirect("team", team_id)
 
 

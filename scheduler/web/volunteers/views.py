@@ -10,7 +10,6 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.utils import timezone
-from django.utils.http import urlencode
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -19,6 +18,7 @@ from scheduler.hosts.decision_texts import read_decision
 from scheduler.hosts.identity import MAX_DECISIONS
 from scheduler.models import Account, Host
 from scheduler.people.account_keys import AccountRefused
+from scheduler.web import lists
 from scheduler.web.accounts.views import own_page
 from scheduler.web.volunteers import shown
 from scheduler.work.volunteers import own_result, result_lists
@@ -38,7 +38,6 @@ _COLUMNS: Final = (
 _DEFAULT_ORDER: Final = "-contact"
 _VENUES: Final = (("", _("default")), ("home", _("home")), ("school", _("school")))
 VENUES: Final = (*_VENUES, ("work", _("work")))
-_MAX_ID_DIGITS: Final = 18
 _MAX_PAGE_DIGITS: Final = 6
 
 
@@ -50,18 +49,18 @@ def computers(request: HttpRequest, account: Account) -> HttpResponseBase:
     Parameters are `sort`, a key of `own_hosts.ORDERS` with an optional "-", and `page`.  Invalid
     ones select the default.
     """
-    order = request.GET.get("sort", _DEFAULT_ORDER)
-    if order.removeprefix("-") not in own_hosts.ORDERS:
-        order = _DEFAULT_ORDER
-    number = _number(request.GET.get("page", ""), _MAX_PAGE_DIGITS) or 1
+    order = lists.order_of(request.GET.get("sort", ""), own_hosts.ORDERS, _DEFAULT_ORDER)
+    number = lists.number(request.GET.get("page", ""), _MAX_PAGE_DIGITS) or 1
     listed = own_hosts.page_of(account, order=order, number=number, size=COMPUTERS_PER_PAGE)
     now = timezone.now()
     context = {
         "listed": listed,
         "computers": [shown.computer_row(host, now=now) for host in listed.hosts],
-        "columns": {key: _column(key, label, first, order) for key, label, first in _COLUMNS},
-        "previous": _link(sort=order, page=listed.number - 1) if listed.number > 1 else "",
-        "next": _link(sort=order, page=listed.number + 1) if listed.number < listed.pages else "",
+        "columns": {key: lists.column(key, label, first, order) for key, label, first in _COLUMNS},
+        "previous": lists.link(sort=order, page=listed.number - 1) if listed.number > 1 else "",
+        "next": lists.link(sort=order, page=listed.number + 1)
+        if listed.number < listed.pages
+        else "",
     }
     return _page(request, "computers", context)
 
@@ -139,7 +138,7 @@ def _results(request: HttpRequest, account: Account, host: Host | None) -> HttpR
     """
     chosen = request.GET.get("state", "")
     state = OwnState(chosen) if chosen in set(OwnState) else None
-    before = _number(request.GET.get("before", ""), _MAX_ID_DIGITS)
+    before = lists.number(request.GET.get("before", ""))
     listed = result_lists.newest(
         account,
         host_id=None if host is None else host.pk,
@@ -155,12 +154,11 @@ def _results(request: HttpRequest, account: Account, host: Host | None) -> HttpR
         "name": "" if host is None else shown.name_of(host),
         "results": [shown.result_row(row, now=now) for row in listed.rows],
         "filters": [
-            (_link(state=value) if value else request.path, label, value == (state or ""))
-            for value, label in states
+            (lists.link(state=value), label, value == (state or "")) for value, label in states
         ],
         "state": "" if state is None else LABELS[state],
-        "newest": (_link(**query) or request.path) if before else "",
-        "older": _link(**query, before=listed.older_than) if listed.older_than else "",
+        "newest": lists.link(**query) if before else "",
+        "older": lists.link(**query, before=listed.older_than) if listed.older_than else "",
     }
     return _page(request, "results", context)
 
@@ -180,27 +178,6 @@ def _find(account: Account, host_id: int) -> Host:
     if host is None:
         raise Http404
     return host
-
-
-def _number(text: str, max_digits: int) -> int | None:
-    is_number = text.isascii() and text.isdecimal() and len(text) <= max_digits
-    return int(text) if is_number else None
-
-
-def _link(**query: str | int) -> str:
-    return f"?{urlencode(query)}" if query else ""
-
-
-def _column(key: str, label: object, first: str, order: str) -> dict[str, str]:
-    """Return the header of a column that sorts: its label, link, and current direction."""
-    is_current = order.removeprefix("-") == key
-    is_descending = order.startswith("-")
-    opposite = key if is_descending else f"-{key}"
-    return {
-        "label": str(label),
-        "link": _link(sort=opposite if is_current else f"{first}{key}"),
-        "direction": ("descending" if is_descending else "ascending") if is_current else "",
-    }
 
 
 def _page(request: HttpRequest, name: str, context: dict[str, Any]) -> TemplateResponse:

@@ -129,6 +129,25 @@ def test_page_and_api_show_the_counts(client):
     assert "secretsystem" not in text + reply.content.decode()
 
 
+def test_empty_count_differs_from_no_count(client):
+    owned(4, **RYZEN)
+    hardware_statistics.count(now=NOON)
+    statistics = hardware_statistics.current()
+    assert statistics.is_empty
+    assert statistics.counted_at == NOON
+    text = client.get("/statistics/computers/").content.decode()
+    assert "too few people share" in text
+    assert "Nothing is counted yet" not in text
+    reply = Program().send("get", "/statistics/computers").json()
+    assert reply.pop("counted_at") is not None
+    assert reply == {"systems": [], "vendors": [], "processors": [], "gpus": []}
+    owned(1, **RYZEN)
+    hardware_statistics.count(now=NOON + timedelta(days=1))
+    assert not hardware_statistics.current().is_empty
+    assert not HardwareCount.objects.filter(kind="").exists()
+    assert "too few people" not in client.get("/statistics/computers/").content.decode()
+
+
 def test_page_takes_one_statement(client, django_assert_num_queries):
     owned(5, **RYZEN)
     hardware_statistics.count(now=NOON)

@@ -11,8 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.credit import leaderboards
-from scheduler.credit.rules.board_positions import Order, Position, read_position
+from scheduler.credit.rules.board_positions import Order
 from scheduler.models import Account, AccountAppCredit, Team
+from scheduler.sealed_positions import BadPosition
 from tests.conftest import NOON
 from tests.rows import a_host, an_account, an_app
 
@@ -101,15 +102,14 @@ def test_teams_are_listed_by_credit():
 
 
 def walked(board: leaderboards.Board, count: int) -> list[list[tuple[int | None, str]]]:
-    """Return the places and names of all pages, reading each position from its text."""
+    """Return the places and names of all pages."""
     pages, below = [], None
     while True:
         page = leaderboards.read(board, below=below, count=count)
         pages.append([(line.place, line.row.name) for line in page.lines])
         if page.next is None:
             return pages
-        below = read_position(str(page.next), board.order)
-        assert below == page.next
+        below = page.next
 
 
 @pytest.mark.parametrize("order", Order)
@@ -197,13 +197,19 @@ def test_pages_read_a_bounded_number_of_rows_of_many(monkeypatch):
             + ", ".join(_host_columns().values())
             + " FROM account"
         )
-        cursor.execute("ANALYZE account, account_app_credit, host")
+        cursor.execute(
+            "INSERT INTO team (name, created_at, kind, url, description, country, joinable,"
+            " total_credit, expavg_credit)"
+            " SELECT name, now(), 0, '', '', '', true, total_credit, expavg_credit FROM account"
+        )
+        cursor.execute("ANALYZE account, account_app_credit, host, team")
     middle = Account.objects.get(name="v10001")
     for order in Order:
         boards = (
             (leaderboards.account_board(order), middle.pk),
             (leaderboards.account_board(order, app), middle.pk),
             (leaderboards.computer_board(order), middle.hosts.get().pk),
+            (leaderboards.team_board(order), Team.objects.get(name=middle.name).pk),
         )
         for board, own in boards:
             with CaptureQueriesContext(connection) as captured:
@@ -238,9 +244,24 @@ def _host_columns() -> dict[str, str]:
     }
 
 
-def test_position_is_read_only_from_the_text_of_one():
-    assert read_position("1e-06_3", Order.RECENT) == Position(1e-06, 3)
-    for text in ("", "_", "5", "5_", "_5", "-1_5", "nan_5", "inf_5", "1e999_5", "5_x", "٣_5"):
-        assert read_position(text, Order.RECENT) is None
-    assert read_position(f"1_{2**63}", Order.TOTAL) is None
-    assert read_position(f"{'9' * 21}_1", Order.TOTAL) is None
+def test_position_is_accepted_only_by_its_own_board_and_order():
+    primes, twins = an_app("primes"), an_app("twins")
+    boards = [
+        board
+        for order in Order
+        for board in (
+            leaderboards.account_board(order),
+            leaderboards.account_board(order, primes),
+            leaderboards.account_board(order, twins),
+            leaderboards.computer_board(order),
+            leaderboards.team_board(order),
+        )
+    ]
+    ada = an_owner("ada", 5)
+    for app in (primes, twins):
+        AccountAppCredit.objects.create(account=ada, app=app, total=5, expavg=5)
+    _line, above = leaderboards.find(boards[0], ada.pk)
+    assert leaderboards.read(boards[0], below=above, count=5).lines
+    for board in boards[1:]:
+        with pytest.raises(BadPosition):
+            leaderboards.read(board, below=above, count=5)

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Account, Team
 from scheduler.people.teams import team_lists
+from scheduler.sealed_positions import MAX_TOKEN, BadPosition
 from tests.conftest import NOON
 from tests.rows import an_account, update
 
@@ -28,10 +29,10 @@ def all_pages(read, **options) -> list[str]:
     while True:
         page = read(after=after, count=2, **options)
         names += [row.name for row in page.rows]
-        if page.last_id is None:
+        if page.next is None:
             return names
         assert len(page.rows) == 2
-        after = page.last_id
+        after = page.next
 
 
 @pytest.mark.parametrize(
@@ -77,9 +78,30 @@ def test_search_sorts_a_limited_number_of_teams(monkeypatch):
     assert all_pages(team_lists.teams, prefix="a", order="-recent") == ["a2", "a1"]
 
 
-def test_page_after_an_unknown_team_is_empty():
-    a_team("alpha")
-    assert team_lists.teams(order="name", after=10**15, count=2).rows == ()
+def test_position_is_accepted_only_in_its_own_list_and_order():
+    team, other = a_team("alpha"), a_team("beta")
+    for name in ("a", "b"):
+        update(an_account(name), team=team)
+    position = team_lists.members(team.pk, order="-total", count=1).next
+    assert len(team_lists.members(team.pk, order="-total", after=position, count=9).rows) == 1
+    lists = [
+        (team_lists.members, {"team_id": team.pk, "order": "total"}),
+        (team_lists.members, {"team_id": team.pk, "order": "-name"}),
+        (team_lists.members, {"team_id": other.pk, "order": "-total"}),
+        (team_lists.teams, {"order": "-total"}),
+    ]
+    for read, options in lists:
+        with pytest.raises(BadPosition):
+            read(**options, after=position, count=9)
+
+
+def test_pages_continue_after_names_that_are_long_or_unusual():
+    names = sorted([" ", "a b ", "x" * 254, "y" * 254, "z\n\t", "é", "😀" * 254, "😀" * 253])
+    for name in names:
+        a_team(name)
+    assert all_pages(team_lists.teams, order="name") == names
+    last = team_lists.teams(order="name", count=len(names) - 1).next
+    assert len(last) <= MAX_TOKEN
 
 
 def a_member(team: Team, name: str, **fields: object) -> Account:
@@ -119,19 +141,19 @@ def test_next_page_follows_a_member_who_left_in_the_meantime():
     team = a_team("alpha")
     accounts = [a_member(team, f"m{number}", total_credit=number) for number in range(4)]
     first = team_lists.members(team.pk, order="-total", count=2)
-    assert first.last_id == accounts[2].pk
+    assert first.rows[-1] == accounts[2]
     update(accounts[2], team=None)
-    second = team_lists.members(team.pk, order="-total", after=first.last_id, count=2)
+    second = team_lists.members(team.pk, order="-total", after=first.next, count=2)
     assert [member.name for member in second.rows] == ["m1", "m0"]
 
 
-def test_page_takes_at_most_two_statements():
+def test_page_takes_one_statement():
     for number in range(5):
         a_team(f"team {number}")
-    last = team_lists.teams(order="-recent", count=2).last_id
+    last = team_lists.teams(order="-recent", count=2).next
     with CaptureQueriesContext(connection) as statements:
         team_lists.teams(order="-recent", after=last, prefix="t", count=2)
-    assert len(statements) == 2
+    assert len(statements) == 1
 
 
 @pytest.mark.parametrize(
@@ -150,7 +172,7 @@ def test_pages_of_teams_are_read_from_an_index_without_sorting(order, index):
     )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE team")
-    last = team_lists.teams(order=order, count=50).last_id
+    last = team_lists.teams(order=order, count=50).next
     with CaptureQueriesContext(connection) as statements:
         team_lists.teams(order=order, after=last, count=50)
     with connection.cursor() as cursor:

@@ -82,8 +82,17 @@ def test_teams_are_listed():
 
 @pytest.mark.parametrize("board", ["accounts", "computers", "teams"])
 def test_bad_parameters_are_refused(board):
-    for query in ("below=x", "below=nan_1", "sort=name", "limit=0", "limit=101", "page=2"):
+    for query in ("sort=name", "limit=0", "limit=101", "page=2", "below="):
         read(f"/leaderboards/{board}?{query}", 400)
+
+
+@pytest.mark.parametrize("board", ["accounts", "computers", "teams"])
+def test_bad_positions_are_refused_as_such(board):
+    for below in ("x", "nan_1", "5_7", "%20", "%E2%98%83", "%F0%9F%98%80", "A" * 100, "=", "0"):
+        problem = read(f"/leaderboards/{board}?below={below}", 422)
+        assert problem["code"] == "bad_position"
+        assert problem["detail"] == "This is not a position in this list."
+        assert "unchanged" in problem["hint"]
 
 
 @pytest.mark.parametrize("board", ["accounts", "computers", "teams"])

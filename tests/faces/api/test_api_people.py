@@ -112,8 +112,12 @@ def test_teams_are_listed_and_found_by_the_beginning_of_their_names(program, ada
     page = program.send("get", page["next"].partition("/api/v1")[2]).json()
     assert [team["name"] for team in page["results"]] == ["the second"]
     assert page["next"] is None
-    for query in ("sort=x", "limit=0", "limit=101", "after=x", "x=1"):
+    for query in ("sort=x", "limit=0", "limit=101", "x=1"):
         assert program.send("get", f"/teams?{query}").status_code == 400
+    for path in ("/teams", f"/teams/{page['results'][0]['id']}/members"):
+        for after in ("x", "17", "%20", "%E2%98%83"):
+            refused = program.send("get", f"{path}?after={after}")
+            assert (refused.status_code, refused.json()["code"]) == (422, "bad_position")
 
 
 def test_any_team_is_read_with_its_members(program, ada):

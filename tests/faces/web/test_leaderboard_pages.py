@@ -56,6 +56,26 @@ def test_people_are_listed_with_team_country_and_credit(client):
     assert text.count("aria-sort") == 1
 
 
+def test_names_of_teams_link_to_their_pages(client):
+    reds = a_team("Reds", 5)
+    ada = an_owner("ada", 5, team=reds)
+    link = f'<a href="/teams/{reds.pk}/">Reds</a>'
+    for path in ("/leaderboards/", "/leaderboards/teams/", f"/accounts/{ada.pk}/"):
+        assert link in page(client, path)
+    assert link in page(client, "/user_search.php?search_string=ada")
+    page(client, f"/teams/{reds.pk}/")
+
+
+def test_own_account_links_to_its_public_page(client):
+    ada = an_owner("ada", 5)
+    client.force_login(ada)
+    assert f'<a href="/accounts/{ada.pk}/">Show</a>' in page(client, "/account/")
+    update(ada, share_statistics=False)
+    text = page(client, "/account/")
+    assert f"/accounts/{ada.pk}/" not in text
+    assert "You have none, because you do not share your statistics" in text
+
+
 def test_boards_are_sorted_by_recent_average_on_request(client):
     an_account("once", total_credit=Decimal(9), expavg_credit=1)
     an_account("now", total_credit=Decimal(2), expavg_credit=8)
@@ -82,7 +102,7 @@ def test_next_page_begins_after_the_last_line(client, monkeypatch):
         an_owner(f"v{number}", 10 - number)
     text = page(client, "/leaderboards/?sort=recent")
     [link] = re.findall(r'href="([^"]*)" rel="next"', text)
-    assert link.startswith("?sort=recent&amp;below=0.9_")
+    assert link.startswith("?sort=recent&amp;below=")
     text = page(client, "/leaderboards/" + link.replace("&amp;", "&"))
     assert [name.strip() for name in shown_names(text)] == ["v2"]
     assert ">3</td>" in text
@@ -99,7 +119,9 @@ def test_invalid_positions_select_the_first_page(client, path):
     assert first
     for below in ("x", "-1_1", "nan_1", "1_", "9" * 300, "1_99999999999999999999", "\0"):
         answer = client.get(path, {"below": below})
-        assert re.findall("<tbody.*?</tbody>", answer.content.decode(), re.DOTALL) == first
+        text = answer.content.decode()
+        assert re.findall("<tbody.*?</tbody>", text, re.DOTALL) == first
+        assert "The link to this page is not valid any more" in text
 
 
 def test_own_place_is_shown_and_own_line_is_marked(client):

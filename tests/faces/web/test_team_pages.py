@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -9,7 +10,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from lxml.html import document_fromstring
 
+from scheduler import sealed_positions
 from scheduler.models import Account, AuditEntry, Team
 from scheduler.people import teams
 from scheduler.people.teams import TeamProfile
@@ -76,7 +79,9 @@ def test_list_is_sorted_by_its_columns_and_keeps_the_search(client, team, monkey
     assert "the second" not in text
     assert 'href="?q=THE&amp;sort=-name"' in text
     assert 'aria-sort="ascending"' in text
-    text = page(client, f"/teams/?q=THE&sort=name&after={team.pk}")
+    [link] = re.findall(r'href="([^"]*)" rel="next"', text)
+    assert link.startswith("?q=THE&amp;sort=name&amp;after=")
+    text = page(client, "/teams/" + link.replace("&amp;", "&"))
     assert "the second" in text
     assert "Next page" not in text
     assert "First page" in text
@@ -84,13 +89,16 @@ def test_list_is_sorted_by_its_columns_and_keeps_the_search(client, team, monkey
 
 def test_wrong_parameters_select_the_default(client, team):
     for query in ("sort=x", "sort=--name", "after=x", "after=-1", "after=1²", "after=" + "9" * 40):
-        assert "The primes" in page(client, f"/teams/?{query}")
+        text = page(client, f"/teams/?{query}")
+        assert "The primes" in text
+        assert ("The link to this page is not valid any more" in text) is ("after" in query)
 
 
 def test_empty_lists_tell_what_to_do(client):
     assert "Create the first team" in page(client, "/teams/")
     assert "begins with “x”" in page(client, "/teams/?q=x")
-    assert "no more teams" in page(client, "/teams/?after=1")
+    after = sealed_positions.seal("teams, -recent", 0.0, 1)
+    assert "no more teams" in page(client, f"/teams/?after={after}")
 
 
 def test_page_of_a_team_shows_its_profile_and_its_members(client, ada, team):
@@ -107,6 +115,7 @@ def test_page_of_a_team_shows_its_profile_and_its_members(client, ada, team):
     ):
         assert part in text
     assert text.count("ada") == 2
+    assert text.count(f'<a href="/accounts/{ada.pk}/">ada</a>') == 2
     assert "Manage" not in text
 
 
@@ -117,10 +126,14 @@ def test_members_are_read_page_by_page(client, team, monkeypatch):
     text = page(client, f"/teams/{team.pk}/?sort=total")
     assert "m0" in text
     assert "m2" not in text
-    after = Account.objects.get(name="m1").pk
-    assert f"?sort=total&amp;after={after}#members" in text
-    assert "m2" in page(client, f"/teams/{team.pk}/?sort=total&after={after}")
-    assert "no more members" in page(client, f"/teams/{team.pk}/?after={10**15}")
+    [link] = re.findall(r'href="([^"]*)#members" rel="next"', text)
+    assert link.startswith("?sort=total&amp;after=")
+    text = page(client, f"/teams/{team.pk}/" + link.replace("&amp;", "&"))
+    assert "m2" in text
+    assert "The link to this page is not valid" not in text
+    Account.objects.filter(name__in=("m2", "ada")).update(team=None)
+    text = page(client, f"/teams/{team.pk}/" + link.replace("&amp;", "&"))
+    assert "no more members" in text
 
 
 def test_pages_take_a_constant_number_of_statements(ada, team):
@@ -144,6 +157,8 @@ def test_addresses_of_boinc_lead_to_the_pages(client, team):
     for path, target in (
         ("/team_display.php?teamid=x", "/teams/"),
         ("/top_teams.php", "/teams/"),
+        ("/top_users.php", "/leaderboards/"),
+        ("/top_hosts.php", "/leaderboards/computers/"),
         ("/team_search.php", "/teams/"),
         ("/team_create_form.php", "/teams/new/"),
     ):
@@ -271,6 +286,62 @@ def test_founder_edits_the_team(ada, team):
     assert "Write one" in page(browser, f"/teams/{team.pk}/")
     refused = browser.post(f"/teams/{team.pk}/edit/", fields | {"name": ""})
     assert "required" in refused.content.decode()
+
+
+def form_of(text: str) -> dict[str, str]:
+    """Return the values that a browser would send from the form of a page with a description."""
+    [form] = document_fromstring(text).xpath("//form[.//textarea]")
+    # Browsers drop the first line end of a textarea, and send CRLF.
+    form.fields["description"] = form.fields["description"].removeprefix("\n")
+    return {name: value.replace("\n", "\r\n") for name, value in form.form_values()}
+
+
+def test_refused_edits_are_shown_again(ada, team):
+    teams.create(an_account("eve"), TeamProfile(name="taken"), now=NOON)
+    browser, path = browser_of(ada), f"/teams/{team.pk}/edit/"
+    edits = {"name": "taken", "kind": "2", "country": "Peru", "url": "https://new.example/"}
+    edits |= {"description": "Typed\r\ntext", "joinable": "on"}
+    shown = form_of(page(browser, path))
+    for fault in ({}, {"url": "no address", "name": "free"}, {"country": "x" * 65, "name": ""}):
+        answer = browser.post(path, shown | edits | fault)
+        assert answer.status_code == 200
+        text = answer.content.decode()
+        again = form_of(text)
+        assert {name: again.get(name, "") for name in edits} == edits | fault
+        assert 'class="wrong"' in text
+    team.refresh_from_db()
+    assert (team.name, team.description) == ("The primes", "We like\n\nprimes.")
+    # The values that the first page showed are kept, so that the corrected form saves all edits.
+    sent(browser, path, **again | edits | {"name": "free"})
+    team.refresh_from_db()
+    assert (team.name, team.country, team.description) == ("free", "Peru", "Typed\ntext")
+
+
+def test_edits_do_not_overwrite_changes_in_between(ada, team):
+    browser, path = browser_of(ada), f"/teams/{team.pk}/edit/"
+    shown = form_of(page(browser, path))
+    teams.change(
+        team.pk, {"description": "By a\nprogram", "joinable": False}, by=ada, now=timezone.now()
+    )
+    sent(browser, path, **shown | {"country": "Peru"})
+    team.refresh_from_db()
+    assert (team.country, team.description, team.joinable) == ("Peru", "By a\nprogram", False)
+
+
+def test_line_ends_of_a_browser_are_no_edit_and_do_not_count(ada, team):
+    browser, path = browser_of(ada), f"/teams/{team.pk}/edit/"
+    with CaptureQueriesContext(connection) as statements:
+        sent(browser, path, **form_of(page(browser, path)))
+    assert not [each for each in statements if each["sql"].startswith('UPDATE "team"')]
+    text = "x\n" * 4_999 + "x"
+    sent(
+        browser, path, **form_of(page(browser, path)) | {"description": text.replace("\n", "\r\n")}
+    )
+    team.refresh_from_db()
+    assert team.description == text
+    teams.change(team.pk, {"description": "a\r\nb\rc"}, by=ada, now=timezone.now())
+    team.refresh_from_db()
+    assert team.description == "a\nb\nc"
 
 
 def test_founder_declines_a_request(ada, team):

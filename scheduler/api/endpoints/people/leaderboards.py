@@ -12,7 +12,8 @@ from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, operation
 from scheduler.credit import leaderboards
-from scheduler.credit.rules.board_positions import Order, Position, read_position
+from scheduler.credit.rules.board_positions import Order
+from scheduler.sealed_positions import MAX_TOKEN
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from scheduler.credit.leaderboards import Board, Line
 
-DEFAULT_LIMIT, MAX_LIMIT, _MAX_TEXT = 50, 100, 60
+DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 
 
 class BoardQuery(StrictQuery):
@@ -32,20 +33,11 @@ class BoardQuery(StrictQuery):
         help_text="The total credit or the recent average, highest first.",
     )
     below = serializers.CharField(
-        max_length=_MAX_TEXT, required=False, help_text="The position in the URL of the next page."
+        max_length=MAX_TOKEN, required=False, help_text="The position in the URL of the next page."
     )
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT, help_text="Lines of a page."
     )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Replace the text of the position by a `Position`."""
-        if "below" in attrs:
-            position = read_position(attrs["below"], Order(attrs["sort"]))
-            if position is None:
-                raise serializers.ValidationError({"below": "This is not a position."})
-            attrs["below"] = position
-        return attrs
 
 
 class AccountBoardQuery(BoardQuery):
@@ -145,7 +137,7 @@ class AccountBoard(Endpoint):
         answer=AccountBoardPage,
         query=AccountBoardQuery,
         access=Access.PUBLIC,
-        problems=(404,),
+        problems=(404, 422),
     )
     def get(self, request: Request) -> Response:
         """Returns the accounts that share their statistics, by credit; 404 for an unknown app."""
@@ -164,6 +156,7 @@ class ComputerBoard(Endpoint):
         answer=ComputerBoardPage,
         query=BoardQuery,
         access=Access.PUBLIC,
+        problems=(422,),
     )
     def get(self, request: Request) -> Response:
         """Returns the computers whose owners share their statistics, by credit."""
@@ -178,6 +171,7 @@ class TeamBoard(Endpoint):
         answer=TeamBoardPage,
         query=BoardQuery,
         access=Access.PUBLIC,
+        problems=(422,),
     )
     def get(self, request: Request) -> Response:
         """Returns the teams, by credit."""
@@ -190,8 +184,7 @@ def _order(query: dict[str, Any]) -> Order:
 
 
 def _page(request: Request, board: Board, query: dict[str, Any]) -> dict[str, Any]:
-    below: Position | None = query.get("below")
-    page = leaderboards.read(board, below=below, count=query["limit"])
+    page = leaderboards.read(board, below=query.get("below"), count=query["limit"])
     url = request.build_absolute_uri()
-    link = None if page.next is None else replace_query_param(url, "below", str(page.next))
+    link = None if page.next is None else replace_query_param(url, "below", page.next)
     return {"next": link, "lines": page.lines}

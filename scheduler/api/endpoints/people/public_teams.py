@@ -9,11 +9,12 @@ from rest_framework import serializers
 from rest_framework.utils.urls import replace_query_param
 
 from scheduler.api.endpoints.people.teams import KIND_HELP
-from scheduler.api.http.body import INT8, Shown, StrictQuery
+from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import operation
 from scheduler.people import team_reads
 from scheduler.people.teams import team_lists
+from scheduler.sealed_positions import MAX_TOKEN
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -35,11 +36,8 @@ class ListQuery(StrictQuery):
         help_text="name, recent average credit, total credit or time of creation; `-` for the "
         "descending order.",
     )
-    after = serializers.IntegerField(
-        min_value=1,
-        max_value=INT8,
-        required=False,
-        help_text="The id of the last item on the previous page.",
+    after = serializers.CharField(
+        max_length=MAX_TOKEN, required=False, help_text="The position in the URL of the next page."
     )
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT, help_text="Items of a page."
@@ -113,7 +111,7 @@ class TeamMemberPage(Shown):
 
 
 class Teams(Endpoint):
-    @operation("List teams", name="list_teams", answer=TeamPage, query=TeamQuery)
+    @operation("List teams", name="list_teams", answer=TeamPage, query=TeamQuery, problems=(422,))
     def get(self, request: Request) -> Response:
         """Returns all teams, or those whose names begin with `name`."""
         query = self.query()
@@ -135,7 +133,11 @@ class TeamById(Endpoint):
 
 class TeamMembers(Endpoint):
     @operation(
-        "List the members of a team", name="list_members", answer=TeamMemberPage, query=ListQuery
+        "List the members of a team",
+        name="list_members",
+        answer=TeamMemberPage,
+        query=ListQuery,
+        problems=(422,),
     )
     def get(self, request: Request, team_id: int) -> Response:
         """Returns the members who share their statistics; to the founder, all active members.
@@ -161,6 +163,6 @@ def _find(team_id: int) -> Team:
 
 
 def _links(request: Request, page: Page[Any]) -> dict[str, object]:
-    url, last = request.build_absolute_uri(), page.last_id
-    link = None if last is None else replace_query_param(url, "after", str(last))
+    url = request.build_absolute_uri()
+    link = None if page.next is None else replace_query_param(url, "after", page.next)
     return {"next": link, "results": page.rows}
