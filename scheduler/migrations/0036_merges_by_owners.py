@@ -1,6 +1,6 @@
 from django.db import migrations, models
 
-from scheduler.migrations._indexes import AddIndexAgain
+from scheduler.migrations._indexes import ReplaceIndexConcurrently
 
 
 class Migration(migrations.Migration):
@@ -12,7 +12,7 @@ class Migration(migrations.Migration):
     dependencies = [("scheduler", "0035_unfinished_work_of_queues")]
 
     operations = [
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="workunit",
             index=models.Index(
                 fields=["target_host"],

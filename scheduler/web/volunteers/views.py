@@ -102,7 +102,7 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
 @own_page
 def merge_computer(request: HttpRequest, account: Account, host_id: int) -> HttpResponseBase:
     """Merge the older entry that the form names into a computer, and return to its page."""
-    merged_id = _number(request.POST.get("merged", ""), _MAX_ID_DIGITS)
+    merged_id = lists.number(request.POST.get("merged", ""))
     _find(account, host_id)
     if merged_id is None:
         messages.error(request, _("Choose the older entry of this computer."))
