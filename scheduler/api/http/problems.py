@@ -99,6 +99,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (teams.TeamRefused, 409, "team_refused"),
     (BadName, 422, "bad_name"),
     (own_preferences.UnknownLocation, 422, "unknown_location"),
+    (own_preferences.NotStored, 404, "not_found"),
     (own_preferences.TooLong, 422, "preferences_too_long"),
     # Batches and workunits
     (ListRefused, 409, "list_refused"),
