@@ -48,7 +48,7 @@ HOSTILE = [
     "<a><global_preferences>1</global_preferences><project_preferences/></a>",
     "<![CDATA[ <x ",
 ]
-#: What a client may not get in the text of its preferences: they are read by string search.
+#: Markup that no text for a client may contain, because clients read it by string search.
 UNREADABLE_MARKUP = ("<!", "<?", "<x>", "< ")
 
 

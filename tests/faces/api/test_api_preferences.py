@@ -192,7 +192,7 @@ def test_stored_limit_above_the_range_is_read_as_the_largest_one(program, ada):
     settings = program.send("get", PROJECT).json()["settings"]
     limits = {name: settings[name] for name in ("max_held", "max_cpus", "resource_share")}
     assert limits == {"max_held": 10_000, "max_cpus": 10_000, "resource_share": 1_000_000}
-    # What is read can be stored.
+    # The values that are read can be stored.
     assert program.send("patch", PROJECT, limits).status_code == 200
 
 

@@ -123,7 +123,7 @@ RULES = (
     ),
     Switch(
         "A venue's preferences replace the general ones",
-        Code("scheduler.boinc.wire.project_prefs:_of_venue", lambda children, *_args: children),
+        Code("scheduler.boinc.wire.stored_prefs:in_force", lambda nodes, *_args: nodes),
         ("tests/pure/boinc/test_project_prefs.py",),
     ),
 )
