@@ -129,9 +129,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
             10,
             "Increase it for a computer that is rarely connected.",
         ),
-        Setting(
-            "work_buf_additional_days", "Additional work to store, at most", 0.5, "days", 0, 10
-        ),
+        Setting("work_buf_additional_days", "Additional work, at most", 0.5, "days", 0, 10),
         Setting("disk_interval", "Save states of tasks every", 60, "seconds", 0, _MOST),
     ),
     "Memory": (
@@ -147,7 +145,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
     ),
     "Disk": (
         Setting("disk_max_used_gb", "Disk space, at most", 0, "GB", 0, _MOST, _NO_LIMIT),
-        Setting("disk_min_free_gb", "Disk space to leave free, at least", 0.1, "GB", 0, _MOST),
+        Setting("disk_min_free_gb", "Free disk space, at least", 0.1, "GB", 0, _MOST),
         Setting("disk_max_used_pct", "Share of the disk, at most", 90, "%", 1, 100),
     ),
     "Network": (
@@ -169,7 +167,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         ),
         Setting(
             "daily_xfer_period_days",
-            "Length of the period of transfers",
+            "Period of transfers",
             0,
             "days",
             0,

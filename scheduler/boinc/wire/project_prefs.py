@@ -93,7 +93,7 @@ LABELS: Final[Mapping[str, Label]] = {
     "devices_off": Label(
         "Devices without tasks of this project", "No tasks are sent for these kinds of devices."
     ),
-    "selected_apps": Label("Apps", "If none is selected, tasks of all apps are sent."),
+    "selected_apps": Label("Selected apps", "If none is selected, tasks of all apps are sent."),
     "allow_other_apps": Label(
         "If there is no work of the selected apps, send work of others",
         "Applies only if apps are selected.",

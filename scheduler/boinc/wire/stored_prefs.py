@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NAME: Final = re.compile(r"""\bname\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _VENUE: Final = "venue"
-#: Markup that clients do not read: comments, CDATA sections, instructions, and `<` outside of a tag.
+#: Markup that clients do not read: comments, CDATA, instructions, and `<` outside of a tag.
 _UNUSUAL: Final = re.compile(r"<(?![A-Za-z_/])|<[^<>]*(?:<|\Z)")
 
 

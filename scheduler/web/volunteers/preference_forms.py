@@ -160,6 +160,8 @@ class ProjectForm(PreferencesForm):
         for name, label in own_preferences.PROJECT_LABELS.items():
             if name in self.fields:
                 self.fields[name].label, self.fields[name].help_text = label.text, label.help
+        for name in ("keywords_yes", "keywords_no"):
+            self.fields[name].help_text += " Separate the numbers by commas."
         self.fields["selected_apps"].choices = _app_choices(  # type: ignore[attr-defined]
             stored.values["selected_apps"]
         )

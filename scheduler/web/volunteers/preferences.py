@@ -117,6 +117,10 @@ def _address(name: str, location: str) -> str:
     return reverse(f"account_{name}_preferences") + query
 
 
+def _shortened(location: str) -> str:
+    return location if len(location) <= _MAX_NAME else f"{location[:_MAX_NAME]}…"
+
+
 def _page(
     request: HttpRequest,
     kind: Kind,
@@ -129,11 +133,11 @@ def _page(
     context: dict[str, Any] = {
         "kind": kind.name,
         "stored": stored,
-        "location": stored.location[:_MAX_NAME],
+        "location": _shortened(stored.location),
         "locations": [
             (
                 _address(kind.name, name),
-                name[:_MAX_NAME] or _("default"),
+                _shortened(name) or _("default"),
                 name == stored.location,
                 name in stored.own_locations if name else stored.has_general,
             )
