@@ -175,9 +175,9 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
             "0 means that transfers are not limited.",
         ),
         Setting(
-            "net_start_hour", "Transfer files only from", 0, "hour of the day", 0, 24, _SAME_HOURS
+            "net_start_hour", "Transfer only from", 0, "hour of the day", 0, 24, _SAME_HOURS
         ),
-        Setting("net_end_hour", "Transfer files only until", 0, "hour of the day", 0, 24),
+        Setting("net_end_hour", "Transfer only until", 0, "hour of the day", 0, 24),
     ),
 }
 SETTINGS: Final = {each.name: each for group in GROUPS.values() for each in group}
