@@ -12,7 +12,7 @@ from typing import Any
 
 from scheduler import signing, storage
 from scheduler.boinc.translate import GPU_TYPES
-from scheduler.boinc.wire import messages, xml
+from scheduler.boinc.wire import computing_prefs, messages, project_prefs, stored_prefs, xml
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.facts import (
     AppFacts,
@@ -76,8 +76,11 @@ def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, o
     """Return the fields that describe the account and the host.
 
     The reply contains the account's computing preferences if they are newer than all
-    `prefs_mod_times`, which are the times of the client's preferences.
+    `prefs_mod_times`, which are the times of the client's preferences, and have settings for its
+    location: with a text that has none, clients would turn off all settings that are on or off.
+    Stored preferences that are unreadable are not sent.
     """
+    project_preferences = stored_prefs.sendable(caller.project_prefs, project_prefs.FORMAT)
     part: dict[str, object] = {
         "userid": caller.account_id,
         "user_name": caller.name,
@@ -87,7 +90,7 @@ def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, o
         "email_hash": _md5(caller.email),
         "cross_project_id": caller.cross_project_id,
         "external_cpid": _md5(caller.cross_project_id + caller.email),
-        "project_preferences": caller.project_prefs or _PROJECT_PREFERENCES,
+        "project_preferences": project_preferences or _PROJECT_PREFERENCES,
         "host_total_credit": caller.host_total_credit,
         "host_expavg_credit": caller.host_expavg_credit,
         "host_venue": caller.venue,
@@ -97,8 +100,10 @@ def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, o
     }
     if caller.assigned:
         part["hostid"] = caller.host_id
-    if caller.global_prefs and caller.global_prefs_mod_time > max(prefs_mod_times):
-        part["global_preferences"] = caller.global_prefs
+    form, stored = computing_prefs.FORMAT, caller.global_prefs
+    is_newer = stored and caller.global_prefs_mod_time > max(prefs_mod_times)
+    if is_newer and stored_prefs.has_settings(stored, caller.venue, form):
+        part["global_preferences"] = stored_prefs.sendable(stored, form)
     return part
 
 

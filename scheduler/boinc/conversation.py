@@ -370,6 +370,7 @@ def _compose(
         result_acks=settlement.acknowledge,
         messages=(
             *client_messages.about_work(request, work, batch.catalog, config),
+            *client_messages.about_preferences(exchange.caller),
             *([Message(text=notice, priority="notice")] if notice else []),
         ),
         ended=bool(batch.end),

@@ -24,13 +24,25 @@ Values: TypeAlias = dict[str, Any]
 Setting = computing_prefs.Setting
 COMPUTING_GROUPS: Final = computing_prefs.GROUPS
 COMPUTING_SETTINGS: Final = computing_prefs.SETTINGS
+PROJECT_LABELS: Final = project_prefs.LABELS
+DEVICES: Final = project_prefs.DEVICES
 MAX_SHARE: Final = project_prefs.MAX_SHARE
+MAX_LIMIT: Final = project_prefs.MAX_LIMIT
+#: The maximum number of keywords of each kind, and the largest number of a keyword or app.
+MAX_KEYWORDS: Final = project_prefs.MAX_IDS
+MAX_ID: Final = 2**31 - 1
 #: The locations of BOINC's clients; "" has the settings of computers at other locations.
 LOCATIONS: Final = ("", "home", "school", "work")
+#: The maximum length of a location's name in an address: servers refuse long addresses.
+MAX_LOCATION: Final = 4000
 
 
 class UnknownLocation(AccountRefused):
     """There is no such location. Hint: use home, school or work."""
+
+
+class NotStored(AccountRefused):
+    """The location has no settings of its own. Hint: the settings of the default location apply."""
 
 
 class PreferencesChanged(AccountRefused):
@@ -45,13 +57,13 @@ class TooLong(AccountRefused):
 class Kind:
     """A kind of preferences: its columns, format and settings.
 
-    `decode` takes the text of a section.
+    `decode` takes the elements of a section.
     """
 
     name: str
     column: str
     form: stored_prefs.Format
-    decode: Callable[[str], Values]
+    decode: Callable[[Sequence[Any]], Values]
     encode: Callable[[Values], list[tuple[str, str]]]
     defaults: Mapping[str, Any]
 
@@ -63,6 +75,8 @@ class OwnPreferences:
     - `values`: the settings in force.  `is_own` is False if they are those of the default location,
       or the project's defaults.
     - `own_locations`: the locations with their own settings.
+    - `has_general`: whether the default location has settings.  Without them, computers at
+      locations without settings keep those that they have.
     - `others`: the names of stored elements that are not settings of this server.
     - `is_readable`: False if the stored text cannot be parsed; a change then replaces it.
     - `changed_at`: when computing preferences were changed last, by the owner or a client.
@@ -72,19 +86,20 @@ class OwnPreferences:
     values: Values
     is_own: bool
     own_locations: tuple[str, ...]
+    has_general: bool
     others: tuple[str, ...]
     version: str
     is_readable: bool
     changed_at: datetime | None
 
 
-def _decode_computing(text: str) -> Values:
-    nodes = stored_prefs.parse(text, computing_prefs.FORMAT)
-    return dict(computing_prefs.decode(stored_prefs.settings(nodes, computing_prefs.FORMAT)))
+def _decode_computing(section: Sequence[Any]) -> Values:
+    return dict(computing_prefs.decode(stored_prefs.settings(section, computing_prefs.FORMAT)))
 
 
-def _decode_project(text: str) -> Values:
-    return asdict(project_prefs.decode(text, ""))
+def _decode_project(section: Sequence[Any]) -> Values:
+    texts = stored_prefs.settings(section, project_prefs.FORMAT)
+    return asdict(project_prefs.decode_settings(texts))
 
 
 def _encode_project(values: Values) -> list[tuple[str, str]]:
@@ -107,6 +122,8 @@ PROJECT: Final = Kind(
     _encode_project,
     asdict(project_prefs.ProjectPreferences()),
 )
+#: The maximum length of the name of a location in messages and in the audit log.
+_MAX_SHOWN: Final = 60
 #: Times after the year 2200 are not shown.
 _MAX_TIME: Final = 7_258_118_400
 _COLUMNS: Final = ("email", "global_prefs", "global_prefs_mod_time", "project_prefs")
@@ -115,8 +132,16 @@ _COLUMNS: Final = ("email", "global_prefs", "global_prefs_mod_time", "project_pr
 def read(account: Account, kind: Kind, location: str) -> OwnPreferences:
     """Return the account's preferences at a location; one statement.  Raises `UnknownLocation`."""
     stored = Account.objects.only(*_COLUMNS).get(pk=account.pk)
-    nodes, is_readable = _parse(stored, kind)
-    return _of_location(stored, kind, nodes, location, is_readable=is_readable)
+    return _read(stored, kind, location)[1]
+
+
+def has_location(account: Account, kind: Kind, location: str) -> bool:
+    """Return True if a location exists: it is a usual one, or the account has stored it."""
+    try:
+        read(account, kind, location)
+    except UnknownLocation:
+        return False
+    return True
 
 
 def change(
@@ -130,7 +155,8 @@ def change(
 ) -> OwnPreferences:
     """Store settings for a location; settings that `values` lacks keep their values in force.
 
-    The values are valid.  Clients get them in the next scheduler reply.  Raises `UnknownLocation`,
+    The settings of other locations, and general ones that are missing, stay as they are.  The
+    values are valid.  Clients get them in the next scheduler reply.  Raises `UnknownLocation`,
     `PreferencesChanged` if there is a `version` and the settings have another, `TooLong`.
     """
 
@@ -138,7 +164,8 @@ def change(
         elements = kind.encode({**current.values, **values})
         return stored_prefs.with_section(nodes, location, kind.form, elements)
 
-    return _edit(account, kind, location, edited, version=version, now=now)
+    stored = _edit(account, kind, location, edited, version=version, now=now)
+    return _read(stored, kind, location)[1]
 
 
 def reset(
@@ -153,23 +180,30 @@ def reset(
         elements = kind.encode(dict(kind.defaults))
         return stored_prefs.with_section(nodes, location, kind.form, elements, keep=False)
 
-    return _edit(account, kind, location, edited, version=version, now=now)
+    stored = _edit(account, kind, location, edited, version=version, now=now)
+    return _read(stored, kind, location)[1]
 
 
 def remove(
     account: Account, kind: Kind, location: str, *, version: str | None = None, now: datetime
-) -> OwnPreferences:
+) -> None:
     """Drop the own settings of a location, where those of the default location then apply.
 
-    Raises as `change` does, and `UnknownLocation` for the default location.
+    Raises as `change` does, `UnknownLocation` for the default location, and `NotStored` if the
+    location has no settings of its own.
     """
     if not location:
         raise UnknownLocation("The default location cannot be removed. Hint: reset its settings.")
 
-    def edited(nodes: Sequence[Any], _current: OwnPreferences) -> Sequence[Any]:
+    def edited(nodes: Sequence[Any], current: OwnPreferences) -> Sequence[Any]:
+        if not current.is_own:
+            raise NotStored(
+                f"The location {location[:_MAX_SHOWN]!r} has no settings of its own. "
+                "Hint: those of the default location apply."
+            )
         return stored_prefs.without_location(nodes, location)
 
-    return _edit(account, kind, location, edited, version=version, now=now)
+    _edit(account, kind, location, edited, version=version, now=now)
 
 
 def _edit(
@@ -180,30 +214,24 @@ def _edit(
     *,
     version: str | None,
     now: datetime,
-) -> OwnPreferences:
+) -> Account:
+    """Store the elements that `edited` returns; return the account's columns of preferences."""
     with transaction.atomic():
         rows = Account.objects.select_for_update(of=("self",), no_key=True)
         stored = rows.only(*_COLUMNS).get(pk=account.pk)
-        nodes, is_readable = _parse(stored, kind)
-        current = _of_location(stored, kind, nodes, location, is_readable=is_readable)
+        nodes, current = _read(stored, kind, location)
         if version is not None and version != current.version:
             raise PreferencesChanged(
                 "These preferences were changed meanwhile, in another window or by a computer. "
                 "Hint: compare them with the stored values, and save again to replace these."
             )
-        changed = edited(nodes, current)
-        if not stored_prefs.section(changed, "", kind.form):
-            # Without general settings, clients would turn off all settings that are on or off.
-            defaults = kind.encode(dict(kind.defaults))
-            changed = stored_prefs.with_section(changed, "", kind.form, defaults)
-        columns = _stored_columns(stored, kind, changed, now=now)
+        columns = _stored_columns(stored, kind, edited(nodes, current), now=now)
         Account.objects.filter(pk=stored.pk).update(**columns)
         for name, value in columns.items():
             setattr(stored, name, value)
-        details = {"fields": [kind.column], "location": location}
+        details = {"fields": [kind.column], "location": location[:_MAX_SHOWN]}
         audit.record(audit.Event.ACCOUNT_CHANGED, now=now, subject=stored.email, details=details)
-        nodes, is_readable = _parse(stored, kind)
-        return _of_location(stored, kind, nodes, location, is_readable=is_readable)
+    return stored
 
 
 def _stored_columns(stored: Account, kind: Kind, nodes: Sequence[Any], *, now: datetime) -> Values:
@@ -227,12 +255,15 @@ def _stored_columns(stored: Account, kind: Kind, nodes: Sequence[Any], *, now: d
     return columns | {kind.column: text}
 
 
-def _parse(stored: Account, kind: Kind) -> tuple[Sequence[Any], bool]:
-    """Return the elements of the stored text, and whether it could be parsed."""
+def _read(stored: Account, kind: Kind, location: str) -> tuple[Sequence[Any], OwnPreferences]:
+    """Return the elements of the stored text, none if it is unreadable, and what they mean."""
+    nodes: Sequence[Any] = []
+    is_readable = True
     try:
-        return stored_prefs.parse(getattr(stored, kind.column), kind.form), True
+        nodes = stored_prefs.parse(getattr(stored, kind.column), kind.form)
     except stored_prefs.Unreadable:
-        return [], False
+        is_readable = False
+    return nodes, _of_location(stored, kind, nodes, location, is_readable=is_readable)
 
 
 def _of_location(
@@ -241,25 +272,24 @@ def _of_location(
     own_locations = stored_prefs.locations(nodes)
     if location not in {*LOCATIONS, *own_locations}:
         raise UnknownLocation(
-            f"{location[:60]!r} is not a location. Hint: use home, school or work, or omit it."
+            f"{location[:_MAX_SHOWN]!r} is not a location. "
+            "Hint: use home, school or work, or omit it."
         )
     section = stored_prefs.section(nodes, location, kind.form)
+    general = stored_prefs.section(nodes, "", kind.form)
     is_own = bool(section) or (section is not None and bool(location))
-    source = section if is_own else stored_prefs.section(nodes, "", kind.form)
+    source = section if is_own else general
     changed_at = None
     if kind is COMPUTING and 0 < stored.global_prefs_mod_time < _MAX_TIME:
         changed_at = datetime.fromtimestamp(stored.global_prefs_mod_time, tz=UTC)
     return OwnPreferences(
         location=location,
-        values=_values(kind, source or []) if is_own or source else dict(kind.defaults),
+        values=kind.decode(source or []) if is_own or source else dict(kind.defaults),
         is_own=is_own,
         own_locations=own_locations,
+        has_general=bool(general),
         others=stored_prefs.others(section or [], kind.form),
         version=stored_prefs.digest(section) if is_readable else "unreadable",
         is_readable=is_readable,
         changed_at=changed_at,
     )
-
-
-def _values(kind: Kind, section: Sequence[Any]) -> Values:
-    return kind.decode(stored_prefs.text_of(section, [], kind.form))

@@ -11,7 +11,7 @@ from hashlib import md5
 from typing import Any, NamedTuple
 
 from scheduler import signing
-from scheduler.boinc.wire import messages, project_prefs
+from scheduler.boinc.wire import computing_prefs, messages, project_prefs, stored_prefs
 from scheduler.dispatch.facts import HostFacts, OwnVersion, Taste, Work, WorkRequest
 from scheduler.dispatch.rules import estimates, homogeneous_redundancy
 from scheduler.files.file_requests import is_file_move
@@ -370,7 +370,8 @@ def new_preferences(request: messages.SchedulerRequest, caller: Caller) -> tuple
     """Return the client's computing preferences and their time if they are to be stored, else None.
 
     The preferences are stored if they are newer than those of the account, may have been set in
-    this account (`may_be_from_account`), and the request has a strong key.
+    this account (`may_be_from_account`), can be sent to other clients, and the request has a
+    strong key.
     """
     prefs, mod_time = request.global_preferences, request.global_preferences_mod_time
     if (
@@ -378,8 +379,9 @@ def new_preferences(request: messages.SchedulerRequest, caller: Caller) -> tuple
         and prefs
         and mod_time > caller.global_prefs_mod_time
         and may_be_from_account(request, caller)
+        and (text := stored_prefs.sendable(prefs, computing_prefs.FORMAT))
     ):
-        return prefs, mod_time
+        return text, mod_time
     return None
 
 

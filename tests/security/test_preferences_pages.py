@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 import pytest
 from django.test import Client
+from django.utils import timezone
 
 from scheduler.boinc import own_preferences
-from scheduler.boinc.wire import shapes
-from scheduler.hosts import identity
+from scheduler.boinc.wire import messages, shapes
+from scheduler.hosts import identity, own_hosts
 from scheduler.models import Account
 from tests.faces.apis import a_program
 from tests.rows import an_account
@@ -33,7 +36,20 @@ HOSTILE = [
     "<idle_time_to_run>\x00\ud7ff\u202e</idle_time_to_run>".replace("\x00", ""),
     f"<{'n' * 60}>1</{'n' * 60}>",
     "<app_id>5</app_id>" * 2000,
+    "<note><![CDATA[ <x ]]></note>",
+    "<note><![CDATA[</note><a>]]></note>",
+    "<max_jobs><![CDATA[ 3<x> ]]></max_jobs><start_hour><![CDATA[</start_hour>]]></start_hour>",
+    "<note>&lt;/note&gt; ]]> &lt;![CDATA[ &amp;lt; &nbsp; &#60;x&#62;</note>",
+    "<note>1 < 2, <x </note>",
+    "<note>1 < 2</note><!-- </note> --><?x <y ?>",
+    '<venue name="home"><note><![CDATA[ <x ]]></note><a><![CDATA[<b>]]></a></venue>',
+    "<global_preferences><a>1</a></global_preferences>",
+    "<project_preferences><a><![CDATA[<b>]]></a></project_preferences>",
+    "<a><global_preferences>1</global_preferences><project_preferences/></a>",
+    "<![CDATA[ <x ",
 ]
+#: Markup that no text for a client may contain, because clients read it by string search.
+UNREADABLE_MARKUP = ("<!", "<?", "<x>", "< ")
 
 
 @pytest.fixture
@@ -77,6 +93,64 @@ def test_hostile_text_is_shown_escaped_and_replaced_by_a_readable_one(ada, text)
         value = getattr(ada, column)
         assert "<!DOCTYPE" not in value
         assert value in shapes.raw(balanced=True).write(element, value, "")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_is_answered_with_preferences_that_clients_read(text):
+    """A stock client sends its working preferences, and those that it got from another project."""
+    client = a_client()
+    [account] = Account.objects.all()
+    Account.objects.filter(pk=account.pk).update(
+        global_prefs=text, project_prefs=text, global_prefs_mod_time=1.8e9
+    )
+    reply = client.ask(
+        global_preferences="<source_project>https://other.example/</source_project>\n"
+        "<mod_time>1700000000</mod_time>\n<max_ncpus_pct>50</max_ncpus_pct>",
+        preferences=messages.Preferences(mod_time=1.7e9),
+        cpu_req_secs=1,
+    )
+    assert reply.project_preferences
+    for element in ("global_preferences", "project_preferences"):
+        sent_text = getattr(reply, element) or ""
+        marks = [*UNREADABLE_MARKUP, f"<{element}", f"</{element}"]
+        assert [mark for mark in marks if mark in sent_text] == []
+    account.refresh_from_db()
+    assert account.global_prefs == text
+    # A notice says what to do exactly if the text is not sent.
+    notices = [message.text for message in reply.messages if "cannot be read" in message.text]
+    kinds = (own_preferences.COMPUTING, own_preferences.PROJECT)
+    unreadable = [kind for kind in kinds if not own_preferences.read(account, kind, "").is_readable]
+    assert len(notices) == len(unreadable)
+    if own_preferences.COMPUTING in unreadable:
+        assert reply.global_preferences is None
+    # The pages of a third party that reads them answer, too.
+    answer = Client().get("/am_get_info.php", {"account_key": client.key})
+    assert ET.fromstring(answer.content).find("success") is not None
+
+
+@pytest.mark.parametrize("text", ["<a>", "</a>", "<![CDATA[ <x ", "<x/></global_preferences>"])
+def test_unreadable_text_is_named_on_the_page_and_in_the_api_and_replaced(ada, text):
+    Account.objects.filter(pk=ada.pk).update(global_prefs=text, project_prefs=f"{text}<b>")
+    browser, program = browser_of(ada), a_program(ada)
+    for name, path in (("computing", COMPUTING), ("project", PROJECT)):
+        shown = " ".join(browser.get(path).content.decode().split())
+        assert "Your stored preferences cannot be read" in shown
+        assert "Save to store new preferences" in shown
+        answer = program.send("get", f"/me/preferences/{name}").json()
+        assert (answer["is_readable"], answer["is_own"]) == (False, False)
+        assert browser.post(path, sent(browser, path)).status_code == 302
+        assert program.send("get", f"/me/preferences/{name}").json()["is_readable"]
+
+
+@pytest.mark.parametrize("text", ["<a>", "</a>", "<![CDATA[ <x ", "<a><b></a></b>"])
+def test_unreadable_preferences_of_a_client_are_not_stored(text):
+    client, time = a_client(), "<mod_time>1700000000</mod_time>"
+    client.ask(global_preferences=time + text)
+    account = Account.objects.get()
+    assert (account.global_prefs, account.global_prefs_mod_time) == ("", 0)
+    client.ask(global_preferences=f"{time}<a>1</a>")
+    account.refresh_from_db()
+    assert (account.global_prefs, account.global_prefs_mod_time) == (f"{time}<a>1</a>", 1.7e9)
 
 
 def test_preferences_that_would_not_fit_in_a_reply_are_refused(ada):
@@ -168,6 +242,7 @@ def test_the_next_scheduler_reply_has_the_saved_preferences():
     client = a_client()
     [account] = Account.objects.all()
     program = a_program(account)
+    program.send("patch", "/me/preferences/computing", {})
     program.send("patch", "/me/preferences/computing?location=work", {"max_ncpus_pct": 33})
     program.send("patch", "/me/preferences/project", {"resource_share": 250})
     reply = client.ask()
@@ -182,3 +257,20 @@ def test_the_next_scheduler_reply_has_the_saved_preferences():
     )
     assert again.global_preferences is None
     assert own_preferences.read(account, own_preferences.COMPUTING, "work").is_own
+
+
+def test_text_without_settings_for_a_location_is_not_sent_to_its_computers():
+    """Clients read missing settings as off, and would lose the preferences that they have."""
+    client, other = a_client(), a_client(email="bob@example.org")
+    client.ask()
+    [account] = Account.objects.filter(email__startswith="ada")
+    program = a_program(account)
+    program.send("patch", "/me/preferences/computing?location=work", {"max_ncpus_pct": 33})
+    assert client.ask().global_preferences is None
+    own_hosts.set_venue(account, client.hostid, "work", now=timezone.now())
+    assert '<venue name="work">' in (client.ask().global_preferences or "")
+    own_hosts.set_venue(account, client.hostid, "", now=timezone.now())
+    assert client.ask().global_preferences is None
+    program.send("patch", "/me/preferences/computing", {"max_ncpus_pct": 44})
+    assert "<max_ncpus_pct>44<" in (client.ask().global_preferences or "")
+    assert other.ask().global_preferences is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from django.utils import timezone
@@ -18,7 +18,7 @@ from scheduler.api.http.paging import ById
 from scheduler.api.http.time_limits import time_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import datetime
 
     from django.db.models import QuerySet
@@ -50,6 +50,7 @@ class Endpoint(GenericAPIView[Any]):
     content_negotiation_class = JsonAnyway
     pagination_class = ById
     ascending: ClassVar[bool] = False
+    _is_read = False
 
     @property
     def account(self) -> Account:
@@ -58,8 +59,17 @@ class Endpoint(GenericAPIView[Any]):
 
     @property
     def spec(self) -> operation:
-        """The `operation` declaration of the request's method."""
-        return cast("operation", spec_of(self, self.request.method))
+        """The `operation` declaration of the request's method, or of `read_spec`'s GET."""
+        return cast("operation", spec_of(self, "get" if self._is_read else self.request.method))
+
+    @contextmanager
+    def read_spec(self) -> Iterator[None]:
+        """Let `get` be called in a request of another method, with its own declaration."""
+        self._is_read = True
+        try:
+            yield
+        finally:
+            self._is_read = False
 
     @property
     def now(self) -> datetime:

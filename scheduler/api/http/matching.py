@@ -19,10 +19,10 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 def with_if_match(handler: Handler) -> Handler:
-    """Return a PATCH handler that supports `If-Match`.
+    """Return a PATCH or DELETE handler that supports `If-Match`.
 
-    The response must have the same body as a GET of the view.  The view's `rows(...)` takes the URL
-    arguments and returns the rows that the handler changes.  Other errors of the request take
+    The response has the same body as a GET of the view, or none.  The view's `rows(...)` takes the
+    URL arguments and returns the rows that the handler changes.  Other errors of the request take
     precedence over 412 (RFC 9110, 13.2.1).  A 412 rolls back the handler's changes.
     """
 
@@ -30,7 +30,8 @@ def with_if_match(handler: Handler) -> Handler:
     def wrapper(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         def act() -> Response:
             response: Response = handler(view, request, *args, **kwargs)
-            response.headers["ETag"] = etag_of(response.data)
+            if response.data is not None:
+                response.headers["ETag"] = etag_of(response.data)
             return response
 
         if_match = request.headers.get("If-Match")
@@ -38,7 +39,8 @@ def with_if_match(handler: Handler) -> Handler:
             return act()
 
         def act_if_fresh() -> Response:
-            current = etag_of(view.get(request, *args, **kwargs).data)
+            with view.read_spec():
+                current = etag_of(view.get(request, *args, **kwargs).data)
             response = act()
             if not {"*", current} & {etag.strip() for etag in if_match.split(",")}:
                 msg = (

@@ -104,6 +104,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (own_hosts.BadVenue, 422, "bad_venue"),
     (own_merges.MergeRefused, 409, "merge_refused"),
     (own_preferences.UnknownLocation, 422, "unknown_location"),
+    (own_preferences.NotStored, 404, "not_found"),
     (own_preferences.TooLong, 422, "preferences_too_long"),
     # Batches and workunits
     (ListRefused, 409, "list_refused"),

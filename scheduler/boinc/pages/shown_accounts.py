@@ -21,6 +21,7 @@ from scheduler.boinc.pages.web_rpc import (
     web_rpc,
 )
 from scheduler.boinc.wire import account_pages as wire
+from scheduler.boinc.wire import computing_prefs, project_prefs, stored_prefs
 from scheduler.hosts import own_hosts
 from scheduler.models import Account, Host
 from scheduler.people import account_keys, key_callers
@@ -43,8 +44,8 @@ def am_get_info(params: QueryDict, address: str, now: datetime) -> bytes:
             weak_auth=account_keys.weak_key(account),
             cpid=public_cpid(account),
             create_time=int(account.created_at.timestamp()),
-            global_prefs=account.global_prefs,
-            project_prefs=account.project_prefs,
+            global_prefs=stored_prefs.sendable(account.global_prefs, computing_prefs.FORMAT) or "",
+            project_prefs=stored_prefs.sendable(account.project_prefs, project_prefs.FORMAT) or "",
             url=account.url,
             show_hosts=account.show_hosts,
             teamid=account.team_id or 0,

@@ -59,7 +59,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         Setting("run_gpu_if_user_active", "Use the GPU while the computer is in use", False),
         Setting(
             "idle_time_to_run",
-            "The computer is in use until it had no input for",
+            "The computer counts as in use until it had no input for",
             3,
             "minutes",
             0.01,
@@ -67,7 +67,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         ),
         Setting(
             "suspend_if_no_recent_input",
-            "Stop if there was no input for",
+            "Stop if the computer had no input for",
             0,
             "minutes",
             0,
@@ -122,19 +122,19 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
     "Work on the computer": (
         Setting(
             "work_buf_min_days",
-            "Store at least this much work",
+            "Work to store, at least",
             0.1,
             "days",
             0,
             10,
             "Increase it for a computer that is rarely connected.",
         ),
-        Setting("work_buf_additional_days", "Store up to an additional", 0.5, "days", 0, 10),
+        Setting("work_buf_additional_days", "Additional work, at most", 0.5, "days", 0, 10),
         Setting("disk_interval", "Save states of tasks every", 60, "seconds", 0, _MOST),
     ),
     "Memory": (
-        Setting("ram_max_used_busy_pct", "While in use, at most", 50, "%", 1, 100),
-        Setting("ram_max_used_idle_pct", "While not in use, at most", 90, "%", 1, 100),
+        Setting("ram_max_used_busy_pct", "Memory while in use, at most", 50, "%", 1, 100),
+        Setting("ram_max_used_idle_pct", "Memory while not in use, at most", 90, "%", 1, 100),
         Setting("vm_max_used_pct", "Page file or swap space, at most", 75, "%", 1, 100),
         Setting(
             "leave_apps_in_memory",
@@ -144,26 +144,39 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
         ),
     ),
     "Disk": (
-        Setting("disk_max_used_gb", "Use at most", 0, "GB", 0, _MOST, _NO_LIMIT),
-        Setting("disk_min_free_gb", "Leave free at least", 0.1, "GB", 0, _MOST),
+        Setting("disk_max_used_gb", "Disk space, at most", 0, "GB", 0, _MOST, _NO_LIMIT),
+        Setting("disk_min_free_gb", "Free disk space, at least", 0.1, "GB", 0, _MOST),
         Setting("disk_max_used_pct", "Share of the disk, at most", 90, "%", 1, 100),
     ),
     "Network": (
         Setting(
-            "max_bytes_sec_down", "Download at most", 0, "KiB/s", 0, _MOST, _NO_LIMIT, scale=1024
+            "max_bytes_sec_down",
+            "Download rate, at most",
+            0,
+            "KiB/s",
+            0,
+            _MOST,
+            _NO_LIMIT,
+            scale=1024,
         ),
-        Setting("max_bytes_sec_up", "Upload at most", 0, "KiB/s", 0, _MOST, _NO_LIMIT, scale=1024),
-        Setting("daily_xfer_limit_mb", "Transfer at most", 0, "MB", 0, _MOST, _NO_LIMIT),
+        Setting(
+            "max_bytes_sec_up", "Upload rate, at most", 0, "KiB/s", 0, _MOST, _NO_LIMIT, scale=1024
+        ),
+        Setting(
+            "daily_xfer_limit_mb", "Transfers in a period, at most", 0, "MB", 0, _MOST, _NO_LIMIT
+        ),
         Setting(
             "daily_xfer_period_days",
-            "In a period of",
+            "Period of transfers",
             0,
             "days",
             0,
             9999,
             "0 means that transfers are not limited.",
         ),
-        Setting("net_start_hour", "Transfer only from", 0, "hour of the day", 0, 24, _SAME_HOURS),
+        Setting(
+            "net_start_hour", "Transfer only from", 0, "hour of the day", 0, 24, _SAME_HOURS
+        ),
         Setting("net_end_hour", "Transfer only until", 0, "hour of the day", 0, 24),
     ),
 }

@@ -6,46 +6,60 @@ This module uses no database, files or clock.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from scheduler.boinc.wire import xml
+from scheduler.boinc.wire import stored_prefs, xml
 from scheduler.boinc.wire.stored_prefs import Format
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from scheduler.boinc.wire.xml import Node
-
-_ROOT: Final = "project_preferences"
-_NAME: Final = re.compile(r"""\bname\s*=\s*["']([^"']*)["']""")
-_MAX_IDS: Final = 1000
+#: The maximum number of apps, and of keywords of each kind, that are read.
+MAX_IDS: Final = 1000
 #: The resource share of an account without one, and the largest that is accepted.
 DEFAULT_SHARE, MAX_SHARE = 100.0, 1e6
+#: The largest limit of tasks or processors; a larger one in a stored text is read as this one.
+MAX_LIMIT: Final = 10_000
 
-# The kind of device that each element disables; "" is the CPU.
-_DEVICES: Final = {
-    "no_cpu": "",
-    "no_cuda": "nvidia",
-    "no_ati": "amd",
-    "no_intel_gpu": "intel",
-    "no_apple_gpu": "apple",
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A kind of device: the element that disables it, its name in the API, and its label."""
+
+    element: str
+    name: str
+    label: str
+
+
+#: The kinds of devices, as in `hosts.machines.Gpu`; "" is the CPU.
+DEVICES: Final[Mapping[str, Device]] = {
+    "": Device("no_cpu", "cpu", "Processor"),
+    "nvidia": Device("no_cuda", "nvidia", "NVIDIA GPU"),
+    "amd": Device("no_ati", "amd", "AMD GPU"),
+    "intel": Device("no_intel_gpu", "intel", "Intel GPU"),
+    "apple": Device("no_apple_gpu", "apple", "Apple GPU"),
 }
-
-
 #: In stored texts, the settings may be inside other elements, such as `<apps_selected>`.
 FORMAT: Final = Format(
-    _ROOT,
+    "project_preferences",
     setting_names=frozenset(
         [
             *("resource_share", "app_id", "allow_non_preferred_apps", "allow_beta_work"),
-            *_DEVICES,
+            *(device.element for device in DEVICES.values()),
             *("max_cpus", "max_jobs", "yes", "no"),
         ]
     ),
     nested=True,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """The label of a setting, and its explanation."""
+
+    text: str
+    help: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +83,44 @@ class ProjectPreferences:
     resource_share: float = DEFAULT_SHARE
 
 
+#: The labels of the settings by attribute, for pages and the API.
+LABELS: Final[Mapping[str, Label]] = {
+    "resource_share": Label(
+        "Resource share",
+        "A project with share 200 gets twice the time of one with 100, the default. With 0, this "
+        "project's tasks are computed only while no other project has work.",
+    ),
+    "devices_off": Label(
+        "Devices without tasks of this project", "No tasks are sent for these kinds of devices."
+    ),
+    "selected_apps": Label("Selected apps", "If none is selected, tasks of all apps are sent."),
+    "allow_other_apps": Label(
+        "If there is no work of the selected apps, send work of others",
+        "Applies only if apps are selected.",
+    ),
+    "allow_beta": Label(
+        "Run test apps",
+        "Test apps can fail more often. Their tasks are sent only to volunteers who allow it.",
+    ),
+    "max_held": Label(
+        "Tasks on a computer, at most",
+        "Tasks of this project in progress on each computer. 0 means no limit.",
+    ),
+    "max_cpus": Label(
+        "Processors of a computer, at most",
+        "Processors of each computer that this project gets work for. 0 means no limit.",
+    ),
+    "keywords_yes": Label(
+        "Preferred keywords",
+        "Numbers of BOINC's keywords. Tasks with these keywords are sent first.",
+    ),
+    "keywords_no": Label(
+        "Excluded keywords",
+        "Numbers of BOINC's keywords. Tasks with these keywords are not sent.",
+    ),
+}
+
+
 def decode(text: str, venue: str) -> ProjectPreferences:
     """Parse the preferences for a venue; returns the defaults if the text cannot be read.
 
@@ -82,23 +134,27 @@ def decode(text: str, venue: str) -> ProjectPreferences:
     if not text.strip():
         return ProjectPreferences()
     try:
-        body = f"<{_ROOT}>{text}</{_ROOT}>".encode("utf-8", "replace")
-        nodes = list(xml.read_tree(body, _ROOT, raw=frozenset()))
-    except xml.BadXml:
+        nodes = stored_prefs.parse(text, FORMAT)
+    except stored_prefs.Unreadable:
         return ProjectPreferences()
-    settings: dict[str, list[str | None]] = defaultdict(list)
-    for name, value in _settings(_of_venue(nodes, venue)):
-        settings[name].append(value)
+    return decode_settings(
+        stored_prefs.settings(stored_prefs.in_force(nodes, venue, FORMAT), FORMAT)
+    )
+
+
+def decode_settings(texts: Mapping[str, Sequence[str | None]]) -> ProjectPreferences:
+    """Return the preferences with these texts of settings (`stored_prefs.settings`)."""
+    kinds = DEVICES.items()
     return ProjectPreferences(
-        selected_apps=_ids(settings["app_id"]),
-        allow_other_apps=_is_on(settings, "allow_non_preferred_apps"),
-        allow_beta=_is_on(settings, "allow_beta_work"),
-        devices_off=tuple(kind for name, kind in _DEVICES.items() if _is_on(settings, name)),
-        max_cpus=_limit(settings, "max_cpus"),
-        max_held=_limit(settings, "max_jobs"),
-        keywords_yes=_ids(settings["yes"]),
-        keywords_no=_ids(settings["no"]),
-        resource_share=_share(settings["resource_share"]),
+        selected_apps=_ids(texts.get("app_id", ())),
+        allow_other_apps=_is_on(texts, "allow_non_preferred_apps"),
+        allow_beta=_is_on(texts, "allow_beta_work"),
+        devices_off=tuple(kind for kind, device in kinds if _is_on(texts, device.element)),
+        max_cpus=_limit(texts, "max_cpus"),
+        max_held=_limit(texts, "max_jobs"),
+        keywords_yes=_ids(texts.get("yes", ())),
+        keywords_no=_ids(texts.get("no", ())),
+        resource_share=_share(texts.get("resource_share", ())),
     )
 
 
@@ -111,7 +167,7 @@ def encode(prefs: ProjectPreferences) -> list[tuple[str, str]]:
     flags = {
         "allow_non_preferred_apps": prefs.allow_other_apps,
         "allow_beta_work": prefs.allow_beta,
-        **{name: kind in prefs.devices_off for name, kind in _DEVICES.items()},
+        **{device.element: kind in prefs.devices_off for kind, device in DEVICES.items()},
     }
     return [
         ("resource_share", xml.real_text(prefs.resource_share)),
@@ -124,42 +180,14 @@ def encode(prefs: ProjectPreferences) -> list[tuple[str, str]]:
     ]
 
 
-def _of_venue(nodes: Sequence[Node], venue: str) -> Sequence[Node]:
-    """Return the children of the venue's element, or all nodes if there is no such venue."""
-    if venue:
-        for node in _elements(nodes):
-            name = _NAME.search(node[2]) if node[0] == "venue" else None
-            if name and xml.unescape(name[1]) == venue:
-                return node[1] if isinstance(node[1], list) else ()
-    return nodes
-
-
-def _elements(nodes: Sequence[Node]) -> Iterator[Node]:
-    for node in nodes:
-        yield node
-        if isinstance(node[1], list):
-            yield from _elements(node[1])
-
-
-def _settings(nodes: Sequence[Node]) -> Iterator[tuple[str, str | None]]:
-    """Yield the name and text (None for `<x/>`) of each leaf element outside `<venue>` elements."""
-    for name, content, _attributes in nodes:
-        if name == "venue":
-            continue
-        if isinstance(content, list):
-            yield from _settings(content)
-        else:
-            yield name, content
-
-
 def _ids(texts: Sequence[str | None]) -> tuple[int, ...]:
-    numbers = dict.fromkeys(xml.to_int(text or "") for text in texts[:_MAX_IDS])
+    numbers = dict.fromkeys(xml.to_int(text or "") for text in texts[:MAX_IDS])
     return tuple(number for number in numbers if number > 0)
 
 
-def _is_on(settings: Mapping[str, Sequence[str | None]], name: str) -> bool:
+def _is_on(texts: Mapping[str, Sequence[str | None]], name: str) -> bool:
     """Return True if an element is present and not 0; `<x/>` means `<x>1</x>` (BOINC's rule)."""
-    first = settings[name][0] if settings[name] else "0"
+    first = next(iter(texts.get(name, ())), "0")
     return first is None or xml.to_int(first) != 0
 
 
@@ -170,5 +198,6 @@ def _share(texts: Sequence[str | None]) -> float:
     return min(max(xml.to_real(texts[0] or ""), 0.0), MAX_SHARE)
 
 
-def _limit(settings: Mapping[str, Sequence[str | None]], name: str) -> int:
-    return max(0, xml.to_int(settings[name][0] or "")) if settings[name] else 0
+def _limit(texts: Mapping[str, Sequence[str | None]], name: str) -> int:
+    first = next(iter(texts.get(name, ())), "")
+    return min(max(xml.to_int(first or ""), 0), MAX_LIMIT)

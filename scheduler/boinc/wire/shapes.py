@@ -302,6 +302,15 @@ def _check_balanced(element: str, value: str) -> None:
         raise xml.CannotEncode(f"The text of <{element}> is unbalanced: {error}") from error
 
 
+def is_balanced(element: str, value: str) -> bool:
+    """Return True if `raw(balanced=True)` accepts the tags in the text of an element."""
+    try:
+        _check_balanced(element, value)
+    except xml.CannotEncode:
+        return False
+    return True
+
+
 def raw(limit: int = TEXT_LIMIT, *, balanced: bool = False) -> Kind:
     """Return a `Kind` for raw text, which ends at the literal end tag and is not escaped.
 

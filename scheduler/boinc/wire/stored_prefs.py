@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from scheduler.boinc.wire import xml
+from scheduler.boinc.wire import shapes, xml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from scheduler.boinc.wire.xml import Node
 
-_NAME: Final = re.compile(r"""\bname\s*=\s*["']([^"']*)["']""")
+_NAME: Final = re.compile(r"""\bname\s*=\s*(?:"([^"]*)"|'([^']*)')""")
 _VENUE: Final = "venue"
+#: Markup that clients do not read: comments, CDATA, instructions, and `<` outside of a tag.
+_UNUSUAL: Final = re.compile(r"<(?![A-Za-z_/])|<[^<>]*(?:<|\Z)")
 
 
 class Unreadable(ValueError):
@@ -44,15 +46,51 @@ class Format:
 
 
 def parse(text: str, form: Format) -> list[Node]:
-    """Return the elements of stored preferences, without a tag around them; raise `Unreadable`."""
+    """Return the elements of stored preferences, without a tag around them; raise `Unreadable`.
+
+    A text that contains the tag `form.root` elsewhere is unreadable, because a client ends the
+    preferences in a reply at this tag.
+    """
+    root = "r"
+    while f"</{root}" in text:  # otherwise "</r><r>" would be accepted
+        root += "_"
     try:
-        body = f"<{form.root}>{text}</{form.root}>".encode("utf-8", "replace")
-        nodes = list(xml.read_tree(body, form.root, raw=frozenset()))
+        body = f"<{root}>{text}</{root}>".encode("utf-8", "replace")
+        nodes = list(xml.read_tree(body, root, raw=frozenset()))
     except xml.BadXml as error:
         raise Unreadable(str(error)) from error
-    if len(nodes) == 1 and nodes[0][0] == form.root and isinstance(nodes[0][1], list):
-        return nodes[0][1]
+    while len(nodes) == 1 and nodes[0][0] == form.root:
+        nodes = nodes[0][1] if isinstance(nodes[0][1], list) else []
+    if _contains(nodes, form.root):
+        raise Unreadable(f"<{form.root}> is inside the preferences.")
     return nodes
+
+
+def sendable(text: str, form: Format) -> str | None:
+    """Return the text of stored preferences for clients; None if it is unreadable or too long.
+
+    A text that clients read as it is stored is returned unchanged.  In other texts, CDATA
+    sections and each `<` outside of a tag are escaped, and comments and a tag around the text are
+    removed.
+    """
+    has_root = f"<{form.root}" in text or f"</{form.root}" in text
+    is_plain = not has_root and not _UNUSUAL.search(text)
+    if not (is_plain and shapes.is_balanced(form.root, text)):
+        try:
+            text = "\n".join(_lines(parse(text, form)))
+        except Unreadable:
+            return None
+    return text if xml.cut(text, shapes.TEXT_LIMIT) == text else None
+
+
+def has_settings(text: str, location: str, form: Format) -> bool:
+    """Return True if stored preferences have settings that a client at a location uses."""
+    try:
+        nodes = parse(text, form)
+    except Unreadable:
+        return False
+    own = section(nodes, location, form) if location else None
+    return own is not None or bool(section(nodes, "", form))
 
 
 def locations(nodes: Sequence[Node]) -> tuple[str, ...]:
@@ -74,6 +112,12 @@ def section(nodes: Sequence[Node], location: str, form: Format) -> list[Node] | 
         if node[0] == _VENUE and _location(node) == location:
             return node[1] if isinstance(node[1], list) else []
     return None
+
+
+def in_force(nodes: Sequence[Node], location: str, form: Format) -> list[Node]:
+    """Return the elements that apply at a location: its own ones, or the general ones."""
+    own = section(nodes, location, form)
+    return own if own is not None else section(nodes, "", form) or []
 
 
 def settings(nodes: Sequence[Node], form: Format) -> Mapping[str, list[str | None]]:
@@ -102,16 +146,18 @@ def with_section(
     """Return the elements with other settings for a location, which is added if it is new.
 
     The settings come first, because the first occurrence of an element counts.  Elements that are
-    not known settings are kept, unless `keep` is False.
+    not known settings are kept, unless `keep` is False.  Locations are kept, except that those
+    without a name, which apply nowhere, are dropped with the unknown elements.
     """
     former = section(nodes, location, form) or []
     changed: list[Node] = [(name, value, "") for name, value in values]
     if keep:
         changed += _without(former, form)
     if not location:
-        return [*changed, *(node for node in nodes if node[0] == _VENUE)]
-    rest = without_location(nodes, location)
-    return [*rest, (_VENUE, changed, f' name="{xml.escape(location)}"')]
+        venues = [node for node in nodes if node[0] == _VENUE and (keep or _location(node))]
+        return [*changed, *venues]
+    name = xml.escape(location).replace('"', "&quot;")
+    return [*without_location(nodes, location), (_VENUE, changed, f' name="{name}"')]
 
 
 def without_location(nodes: Sequence[Node], location: str) -> list[Node]:
@@ -134,7 +180,15 @@ def digest(nodes: Sequence[Node] | None) -> str:
 
 def _location(node: Node) -> str:
     name = _NAME.search(node[2])
-    return xml.unescape(name[1]) if name else ""
+    return xml.unescape(name[1] or name[2] or "") if name else ""
+
+
+def _contains(nodes: Sequence[Node], name: str) -> bool:
+    """Return True if the elements, or those inside of them, include one with this name."""
+    return any(
+        node[0] == name or (isinstance(node[1], list) and _contains(node[1], name))
+        for node in nodes
+    )
 
 
 def _leaves(nodes: Sequence[Node], form: Format) -> Iterator[Node]:
@@ -161,6 +215,10 @@ def _without(nodes: Sequence[Node], form: Format) -> list[Node]:
 
 
 def _lines(nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield the lines of elements.
+
+    Texts are escaped again: the content of a CDATA section contains `<` and `>` unescaped.
+    """
     for name, content, attributes in nodes:
         if content is None:
             yield f"<{name}{attributes}/>"
@@ -169,4 +227,5 @@ def _lines(nodes: Sequence[Node]) -> Iterator[str]:
             yield from _lines(content)
             yield f"</{name}>"
         else:
-            yield f"<{name}{attributes}>{content}</{name}>"
+            text = xml.escape(xml.unescape(content))
+            yield f"<{name}{attributes}>{text}</{name}>"

@@ -12,7 +12,8 @@ from allauth.core import context
 from django import forms
 from django.conf import settings
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest
+from django.http import HttpRequest, QueryDict
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
@@ -256,10 +257,17 @@ class ProfileForm(forms.Form):
         required=False,
         help_text=_(
             "Everybody can open a page of each of your computers, with its processor, memory, "
-            "operating system and credit. If you also share your statistics, the page and the "
-            "exported statistics name you as the owner."
+            "operating system and credit. If you also share your statistics, your name is at your "
+            "computers on the leaderboard, on their pages and in the exported statistics, and your "
+            "public page {page} lists them."
         ),
     )
+
+    def __init__(self, data: QueryDict | None = None, *, account: Account) -> None:
+        super().__init__(data, initial={name: getattr(account, name) for name in self.base_fields})
+        page = reverse("public_account", args=[account.pk])
+        field = self.fields["show_hosts"]
+        field.help_text = str(field.help_text).format(page=page)
 
     def save(self, account: Account) -> None:
         accounts.change_profile(account, now=timezone.now(), **self.cleaned_data)

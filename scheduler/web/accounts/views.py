@@ -103,8 +103,7 @@ def _sensitive(view: OwnView[P]) -> View[P]:
 @own_page
 def home(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page of the account, with the form of its name, country and consents."""
-    initial = {name: getattr(account, name) for name in forms.ProfileForm.base_fields}
-    form = forms.ProfileForm(request.POST or None, initial=initial)
+    form = forms.ProfileForm(request.POST or None, account=account)
     if request.method == "POST" and form.is_valid():
         form.save(account)
         messages.success(request, _("Your changes are saved."))

@@ -15,14 +15,9 @@ from scheduler.boinc import own_preferences
 from scheduler.boinc.own_preferences import OwnPreferences, Setting
 from scheduler.models import App
 
-_DEVICES: Final = (
-    ("", "Processor"),
-    ("nvidia", "NVIDIA GPU"),
-    ("amd", "AMD GPU"),
-    ("intel", "Intel GPU"),
-    ("apple", "Apple GPU"),
-)
-_MAX_KEYWORDS, _MAX_NUMBER = 100, 2**31 - 1
+_DEVICES: Final = tuple((kind, device.label) for kind, device in own_preferences.DEVICES.items())
+#: The maximum length of a text of keywords: ten digits and ", " for each.
+_MAX_KEYWORDS_LENGTH: Final = 12 * own_preferences.MAX_KEYWORDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +128,8 @@ class ProjectForm(PreferencesForm):
     """The form of the preferences for this project."""
 
     resource_share = forms.FloatField(
-        label="Resource share",
         min_value=0,
         max_value=own_preferences.MAX_SHARE,
-        help_text="A project with share 200 gets twice the time of one with 100, the default. With "
-        "0, this project's tasks are computed only while no other project has work.",
         widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
     )
     devices = forms.MultipleChoiceField(
@@ -148,47 +140,14 @@ class ProjectForm(PreferencesForm):
         error_messages={"required": "Select at least one device."},
     )
     selected_apps = forms.TypedMultipleChoiceField(
-        label="Apps",
-        coerce=int,
-        required=False,
-        widget=forms.CheckboxSelectMultiple,
-        help_text="If none is selected, tasks of all apps are sent.",
+        coerce=int, required=False, widget=forms.CheckboxSelectMultiple
     )
-    allow_other_apps = forms.BooleanField(
-        label="If there is no work of the selected apps, send work of others",
-        required=False,
-    )
-    allow_beta = forms.BooleanField(
-        label="Run test apps",
-        required=False,
-        help_text="Test apps can fail more often. Their tasks are sent only to volunteers who "
-        "allow it.",
-    )
-    max_held = forms.IntegerField(
-        label="Tasks on a computer (at most)",
-        min_value=0,
-        max_value=10_000,
-        help_text="Tasks of this project in progress on each computer. 0 means no limit.",
-    )
-    max_cpus = forms.IntegerField(
-        label="Processors of a computer (at most)",
-        min_value=0,
-        max_value=10_000,
-        help_text="Processors of each computer that this project gets work for. 0 means no limit.",
-    )
-    keywords_yes = forms.CharField(
-        label="Preferred keywords",
-        required=False,
-        max_length=1000,
-        help_text="Numbers of BOINC’s keywords, separated by commas. Tasks with these keywords are "
-        "sent first.",
-    )
-    keywords_no = forms.CharField(
-        label="Excluded keywords",
-        required=False,
-        max_length=1000,
-        help_text="Tasks with these keywords are not sent.",
-    )
+    allow_other_apps = forms.BooleanField(required=False)
+    allow_beta = forms.BooleanField(required=False)
+    max_held = forms.IntegerField(min_value=0, max_value=own_preferences.MAX_LIMIT)
+    max_cpus = forms.IntegerField(min_value=0, max_value=own_preferences.MAX_LIMIT)
+    keywords_yes = forms.CharField(required=False, max_length=_MAX_KEYWORDS_LENGTH)
+    keywords_no = forms.CharField(required=False, max_length=_MAX_KEYWORDS_LENGTH)
     groups: Mapping[str, tuple[str, ...]] = {
         "Share and devices": ("resource_share", "devices"),
         "Limits": ("max_held", "max_cpus"),
@@ -198,6 +157,11 @@ class ProjectForm(PreferencesForm):
 
     def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
         super().__init__(data, stored=stored)
+        for name, label in own_preferences.PROJECT_LABELS.items():
+            if name in self.fields:
+                self.fields[name].label, self.fields[name].help_text = label.text, label.help
+        for name in ("keywords_yes", "keywords_no"):
+            self.fields[name].help_text += " Separate the numbers by commas."
         self.fields["selected_apps"].choices = _app_choices(  # type: ignore[attr-defined]
             stored.values["selected_apps"]
         )
@@ -232,8 +196,12 @@ def _keywords(text: str) -> tuple[int, ...]:
     if not all(word.isascii() and word.isdecimal() and len(word) <= 10 for word in words):  # noqa: PLR2004  digits
         raise ValidationError(_("Give the numbers of keywords, separated by commas."))
     numbers = tuple(dict.fromkeys(map(int, words)))
-    if len(numbers) > _MAX_KEYWORDS or not all(0 < number <= _MAX_NUMBER for number in numbers):
-        raise ValidationError(_("Give at most 100 numbers of keywords, from 1 on."))
+    if not all(0 < number <= own_preferences.MAX_ID for number in numbers):
+        raise ValidationError(
+            _("Give numbers of keywords from 1 to {}.").format(own_preferences.MAX_ID)
+        )
+    if len(numbers) > own_preferences.MAX_KEYWORDS:
+        raise ValidationError(_("Give at most {} keywords.").format(own_preferences.MAX_KEYWORDS))
     return numbers
 
 

@@ -89,7 +89,7 @@ def _preferences(request: HttpRequest, account: Account, kind: Kind) -> HttpResp
 #: The operation of each action, and the message of its success.
 _ACTIONS: Final = {
     "reset": (own_preferences.reset, "The preferences are reset to the defaults."),
-    "remove": (own_preferences.remove, "The location uses the default preferences now."),
+    "remove": (own_preferences.remove, "The settings of the location are removed."),
 }
 
 
@@ -117,6 +117,10 @@ def _address(name: str, location: str) -> str:
     return reverse(f"account_{name}_preferences") + query
 
 
+def _shortened(location: str) -> str:
+    return location if len(location) <= _MAX_NAME else f"{location[:_MAX_NAME]}…"
+
+
 def _page(
     request: HttpRequest,
     kind: Kind,
@@ -129,13 +133,13 @@ def _page(
     context: dict[str, Any] = {
         "kind": kind.name,
         "stored": stored,
-        "location": stored.location[:_MAX_NAME],
+        "location": _shortened(stored.location),
         "locations": [
             (
                 _address(kind.name, name),
-                name[:_MAX_NAME] or _("default"),
+                _shortened(name) or _("default"),
                 name == stored.location,
-                not name or name in stored.own_locations,
+                name in stored.own_locations if name else stored.has_general,
             )
             for name in names
         ],
@@ -143,6 +147,7 @@ def _page(
             (_address(name, ""), label, name == kind.name)
             for name, label in (("computing", _("Computing")), ("project", _("This project")))
         ],
+        "unset": _("as default") if stored.has_general else _("not set"),
         "form": form,
         "others": stored.others[:_MAX_OTHERS],
         "changed": shown.time_of(stored.changed_at, now=timezone.now()),

@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from scheduler.boinc import own_preferences
 from scheduler.hosts import own_hosts, own_merges
 from scheduler.hosts.decision_texts import read_decision
 from scheduler.hosts.identity import MAX_DECISIONS
@@ -84,12 +85,16 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
         for decision in map(read_decision, host.last_decisions[:MAX_DECISIONS])
         if decision is not None
     ]
-    venues = VENUES if host.venue in dict(VENUES) else (*VENUES, (host.venue, host.venue))
+    is_usual = host.venue in dict(VENUES)
+    venues = VENUES if is_usual else (*VENUES, (host.venue, host.venue))
+    has_page = is_usual or own_preferences.has_location(
+        account, own_preferences.COMPUTING, host.venue
+    )
     context = shown.computer_details(host, now=now) | {
         "decisions": [(shown.time_of(each.at, now=now), each) for each in decisions],
         "records": own_hosts.records(host, today=now.date()),
         "venues": venues,
-        "location": host.venue if host.venue in dict(VENUES) else "",
+        "location": host.venue if has_page else "",
         "older": [
             (each.pk, shown.name_of(each), shown.time_of(each.rpc_at, now=now))
             for each in own_merges.mergeable(account, host)

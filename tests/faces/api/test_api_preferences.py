@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from urllib.parse import urlencode
+from xml.sax.saxutils import escape
+
 import pytest
 
 from scheduler.boinc import own_preferences
@@ -119,14 +123,93 @@ def test_unknown_location_is_refused(program, path):
         assert (answer.status_code, answer.json()["code"]) == (422, "unknown_location")
 
 
-def test_first_settings_of_a_location_store_the_defaults_for_other_locations(program, ada):
-    """Clients read settings that are missing in a stored text as off."""
-    program.send("patch", f"{COMPUTING}?location=work", {"max_ncpus_pct": 20})
-    answer = program.send("get", COMPUTING).json()
-    assert (answer["is_own"], answer["settings"]["run_if_user_active"]) == (True, True)
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+def test_settings_of_a_location_store_no_settings_for_other_locations(program, ada, path):
+    assert program.send("patch", f"{path}?location=work", {}).json()["is_own"]
+    answer = program.send("get", path).json()
+    assert (answer["is_own"], answer["own_locations"]) == (False, ["work"])
     ada.refresh_from_db()
-    general = ada.global_prefs.partition("<venue")[0]
-    assert "<run_if_user_active>1</run_if_user_active>" in general
+    general = (ada.global_prefs or ada.project_prefs).partition("<venue")[0]
+    assert re.sub(r"<mod_time>\d+</mod_time>\n|", "", general) == ""
+    assert program.send("delete", f"{path}?location=work").status_code == 204
+    answer = program.send("get", path).json()
+    assert (answer["is_own"], answer["own_locations"]) == (False, [])
+
+
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+def test_location_without_settings_of_its_own_is_not_found(program, ada, path):
+    for general in (None, {}):
+        if general is not None:
+            program.send("patch", path, general)
+        ada.refresh_from_db()
+        stored = (ada.global_prefs, ada.global_prefs_mod_time, ada.project_prefs)
+        answer = program.send("delete", f"{path}?location=home")
+        assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+        assert "Hint" not in answer.json()["detail"]
+        ada.refresh_from_db()
+        assert stored == (ada.global_prefs, ada.global_prefs_mod_time, ada.project_prefs)
+
+
+LOCATIONS = ["office", " office", "Büro", "ada's", 'the "lab"', "R&D <b>", "x" * 300]
+
+
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+@pytest.mark.parametrize("location", LOCATIONS)
+def test_location_that_another_program_stored_is_shown_changed_and_removed(
+    program, ada, path, location
+):
+    quoted = escape(location, {'"': "&quot;"})
+    text = (
+        f'<venue name="home"><a>1</a></venue><venue name="{quoted}"><max_jobs>2</max_jobs></venue>'
+    )
+    Account.objects.filter(pk=ada.pk).update(global_prefs=text, project_prefs=text)
+    assert program.send("get", path).json()["own_locations"] == ["home", location]
+    own = f"{path}?{urlencode({'location': location})}"
+    answer = program.send("get", own).json()
+    assert (answer["location"], answer["is_own"]) == (location, True)
+    assert program.send("patch", own, {}).json()["own_locations"] == ["home", location]
+    assert program.send("delete", own).status_code == 204
+    assert program.send("get", path).json()["own_locations"] == ["home"]
+    assert program.send("get", own).status_code == 422
+
+
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+def test_reset_drops_locations_without_a_name(program, ada, path):
+    text = '<venue><a>1</a></venue><venue name="">x</venue><venue name="work"><a>1</a></venue>'
+    Account.objects.filter(pk=ada.pk).update(global_prefs=text, project_prefs=text)
+    assert program.send("get", path).json()["own_locations"] == ["work"]
+    assert program.send("delete", path).status_code == 204
+    ada.refresh_from_db()
+    changed = ada.global_prefs if path == COMPUTING else ada.project_prefs
+    assert changed.count("<venue") == 1
+
+
+def test_stored_limit_above_the_range_is_read_as_the_largest_one(program, ada):
+    text = (
+        "<max_jobs>20000</max_jobs><max_cpus>99999</max_cpus><resource_share>1e9</resource_share>"
+    )
+    Account.objects.filter(pk=ada.pk).update(project_prefs=text)
+    settings = program.send("get", PROJECT).json()["settings"]
+    limits = {name: settings[name] for name in ("max_held", "max_cpus", "resource_share")}
+    assert limits == {"max_held": 10_000, "max_cpus": 10_000, "resource_share": 1_000_000}
+    # The values that are read can be stored.
+    assert program.send("patch", PROJECT, limits).status_code == 200
+
+
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+@pytest.mark.parametrize("query", ["", "?location=home"])
+def test_delete_with_a_stale_if_match_changes_nothing(program, ada, path, query):
+    stale = program.send("patch", f"{path}{query}", {})["ETag"]
+    name = "max_ncpus_pct" if path == COMPUTING else "max_held"
+    current = program.send("patch", f"{path}{query}", {name: 7})["ETag"]
+    for wrong in (stale, '"other"', ""):
+        answer = program.send("delete", f"{path}{query}", headers={"If-Match": wrong})
+        assert (answer.status_code, answer.json()["code"]) == (412, "changed_meanwhile")
+        answer = program.send("get", f"{path}{query}")
+        assert (answer["ETag"], answer.json()["settings"][name]) == (current, 7)
+    answer = program.send("delete", f"{path}{query}", headers={"If-Match": current})
+    assert (answer.status_code, "ETag" in answer) == (204, False)
+    assert program.send("get", f"{path}{query}").json()["settings"][name] != 7
 
 
 def test_change_in_between_is_refused_by_if_match(program):

@@ -310,6 +310,12 @@ def test_profile_and_consents_are_saved(browser, ada):
     assert (ada.share_statistics, ada.show_hosts) == (True, False)
 
 
+def test_consent_to_show_computers_names_the_pages_that_it_causes(browser, ada):
+    text = " ".join(text_of(browser.get("/account/")).split())
+    assert "your name is at your computers on the leaderboard" in text
+    assert f"your public page /accounts/{ada.pk}/ lists them" in text
+
+
 def test_account_page_executes_a_constant_number_of_statements(
     browser, ada, django_assert_max_num_queries
 ):

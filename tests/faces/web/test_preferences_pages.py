@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from django.db import connection
@@ -167,6 +169,51 @@ def test_default_location_cannot_be_removed(browser, ada):
     assert ada.global_prefs == STORED
 
 
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+def test_location_saved_first_stores_no_general_settings(browser, ada, path):
+    home = f"{path}?location=home"
+    save(browser, home)
+    text = page(browser, path)
+    assert "You have not set" in text
+    assert "has no settings of its own" not in page(browser, f"{path}?location=work")
+    kind = own_preferences.COMPUTING if path == COMPUTING else own_preferences.PROJECT
+    assert not own_preferences.read(ada, kind, "").is_own
+    ada.refresh_from_db()
+    before = (ada.global_prefs, ada.project_prefs)
+    version = form_of(browser, f"{path}?location=work")["version"]
+    gone = {"action": "remove", "version": version}
+    answer = browser.post(f"{path}?location=work", gone, follow=True)
+    assert "has no settings of its own" in answer.content.decode()
+    ada.refresh_from_db()
+    assert (ada.global_prefs, ada.project_prefs) == before
+
+
+@pytest.mark.parametrize("path", [COMPUTING, PROJECT])
+@pytest.mark.parametrize("location", ["office", "ada's", 'the "lab"', "R&D <b>", "x" * 300])
+def test_location_that_another_program_stored_is_shown_and_removed(browser, ada, path, location):
+    quoted = escape(location, quote=True)
+    text = f'<a>1</a><venue name="{quoted}"><max_jobs>2</max_jobs></venue>'
+    stored(ada, global_prefs=text, project_prefs=text)
+    own = f"{path}?{urlencode({'location': location})}"
+    shown_name = escape(location if len(location) <= 60 else f"{location[:60]}…")
+    assert f'href="{own}">{shown_name}</a>' in page(browser, path)
+    assert f"Remove the settings of “{shown_name}”" in page(browser, own)
+    version = form_of(browser, own)["version"]
+    answer = browser.post(own, {"action": "remove", "version": version})
+    assert (answer.status_code, answer["Location"]) == (302, path)
+    assert shown_name not in page(browser, path).partition("<form")[0]
+    assert browser.get(own).status_code == 404
+
+
+def test_computer_at_another_location_leads_to_its_preferences(browser, ada):
+    host = a_host(ada, venue="R&D lab")
+    address = f"/account/computers/{host.pk}/"
+    assert f'href="{COMPUTING}"' in page(browser, address)
+    stored(ada, global_prefs='<venue name="R&amp;D lab"><a>1</a></venue>')
+    assert f'href="{COMPUTING}?location=R%26D%20lab"' in page(browser, address)
+    assert browser.get(COMPUTING, {"location": "R&D lab"}).status_code == 200
+
+
 # Changes in between
 
 
@@ -290,6 +337,32 @@ def test_settings_of_programs_survive_a_change(browser, ada):
     save(browser, PROJECT, max_held="1")
     ada.refresh_from_db()
     assert "<project_specific>\n<color>red</color>\n</project_specific>" in ada.project_prefs
+
+
+def test_stored_values_out_of_range_are_shown_within_it_and_can_be_saved(browser, ada):
+    numbers = "".join(f"<yes>{number}</yes>" for number in range(1, 1200))
+    stored(ada, project_prefs=f"<max_jobs>20000</max_jobs><max_cpus>-1</max_cpus>{numbers}")
+    shown_values = form_of(browser, PROJECT)
+    assert (shown_values["max_held"], shown_values["max_cpus"]) == (10_000, 0)
+    assert save(browser, PROJECT).status_code == 302
+    values = own_preferences.read(ada, own_preferences.PROJECT, "").values
+    assert values["max_held"] == 10_000
+    assert values["keywords_yes"] == tuple(range(1, 1001))
+    answer = save(browser, PROJECT, keywords_yes=", ".join(map(str, range(1, 1002))))
+    assert "at most 1000 keywords" in answer.context["form"].errors["keywords_yes"][0]
+
+
+def test_every_setting_has_a_label_that_is_complete_without_its_group(browser):
+    labels = [
+        field.label
+        for path in (COMPUTING, PROJECT)
+        for group in browser.get(path).context["form"].field_groups()
+        for field in group.visible_fields
+    ]
+    assert len(labels) == len(set(labels)) == len(own_preferences.COMPUTING_SETTINGS) + 9
+    assert set(own_preferences.PROJECT_LABELS) == set(own_preferences.PROJECT.defaults)
+    for label in labels:
+        assert not re.match(r"(Use|Transfer|Download|Upload) at most|While |In a ", label), label
 
 
 def test_conflict_of_project_preferences_shows_what_is_stored(browser, ada):

@@ -123,7 +123,17 @@ RULES = (
     ),
     Switch(
         "A venue's preferences replace the general ones",
-        Code("scheduler.boinc.wire.project_prefs:_of_venue", lambda children, *_args: children),
+        Code("scheduler.boinc.wire.stored_prefs:in_force", lambda nodes, *_args: nodes),
         ("tests/pure/boinc/test_project_prefs.py",),
+    ),
+    Switch(
+        "Preferences that clients cannot read are not sent",
+        Code("scheduler.boinc.wire.stored_prefs:sendable", lambda text, _form: text),
+        ("tests/pure/boinc/test_stored_prefs.py",),
+    ),
+    Switch(
+        "Preferences without settings for a location are not sent to its computers",
+        Code("scheduler.boinc.wire.stored_prefs:has_settings", always(True)),
+        ("tests/security/test_preferences_pages.py",),
     ),
 )

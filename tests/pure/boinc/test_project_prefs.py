@@ -10,6 +10,7 @@ from scheduler.boinc.wire import xml
 from scheduler.boinc.wire.project_prefs import ProjectPreferences, decode
 
 NOTHING = ProjectPreferences()
+LIMITS = ("max_held", "max_cpus")
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ NOTHING = ProjectPreferences()
         ("<no_apple_gpu>1</no_apple_gpu>", {"devices_off": ("apple",)}),
         ("<max_jobs>4</max_jobs><max_cpus>2</max_cpus>", {"max_held": 4, "max_cpus": 2}),
         ("<max_jobs>-4</max_jobs><max_cpus>many</max_cpus>", {}),
+        ("<max_jobs>20000</max_jobs><max_cpus>9e99</max_cpus>", dict.fromkeys(LIMITS, 10_000)),
         ("<max_jobs>4</max_jobs><max_jobs>9</max_jobs>", {"max_held": 4}),
         (
             "<user_keywords><yes>7</yes><yes>8</yes><no>9</no></user_keywords>",

@@ -6,16 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.boinc.wire import computing_prefs, project_prefs, xml
+from scheduler.boinc.wire import computing_prefs, project_prefs, shapes, xml
 from scheduler.boinc.wire.project_prefs import ProjectPreferences
 from scheduler.boinc.wire.stored_prefs import (
     Format,
     Unreadable,
     digest,
+    has_settings,
     locations,
     others,
     parse,
     section,
+    sendable,
     settings,
     text_of,
     with_section,
@@ -126,6 +128,60 @@ def test_readable_text_stays_readable_after_an_edit(text):
     again = parse(edited(text, "home", ("a", "5")), FLAT)
     assert settings(section(again, "home", FLAT), FLAT)["a"] == ["5"]
     assert others(section(again, "", FLAT), FLAT) == others(section(nodes, "", FLAT), FLAT)
+
+
+# Texts for clients
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("", ""),
+        (STORED, STORED),
+        ("<a>R&D &nbsp; ]]></a>", "<a>R&D &nbsp; ]]></a>"),
+        ("<a><![CDATA[ <x ]]></a>", "<a> &lt;x </a>"),
+        ("<a><![CDATA[</a><b>&lt;]]></a>", "<a>&lt;/a&gt;&lt;b&gt;&amp;lt;</a>"),
+        ("<a>1 < 2</a>", "<a>1 &lt; 2</a>"),
+        ("<a>1</a><!-- <b> --><b/>", "<a>1</a>\n<b/>"),
+        ("<p><p><a>1</a></p></p>", "<a>1</a>"),
+        ("<p/>", ""),
+        ("</p><p>", None),
+        ("<a><p>1</p></a>", None),
+        ("<a>", None),
+        ("<!DOCTYPE x>", None),
+        ("<a><![CDATA[", None),
+        (f"<a>{'x' * 65_535}</a>", None),
+    ],
+)
+def test_text_is_sent_as_clients_read_it(text, sent):
+    assert sendable(text, FLAT) == sent
+    if sent is not None:
+        assert sent in shapes.raw(balanced=True).write("p", sent, "")
+
+
+@given(st.text("<>/!?[]CDATA&;p ", max_size=60))
+def test_every_readable_text_can_be_sent(text):
+    sent = sendable(text, FLAT)
+    if sent is None:
+        with pytest.raises(Unreadable):
+            parse(text, FLAT)
+    else:
+        assert sent in shapes.raw(balanced=True).write("p", sent, "")
+        assert sendable(sent, FLAT) == sent
+
+
+@pytest.mark.parametrize(
+    ("text", "locations_with_settings"),
+    [
+        (STORED, {"", "home", "work", "school"}),
+        ('<mod_time>1</mod_time><venue name="home"></venue>', {"home"}),
+        ("<mod_time>1</mod_time>", set()),
+        ("<a>", set()),
+    ],
+)
+def test_locations_whose_clients_use_a_text_are_known(text, locations_with_settings):
+    names = ("", "home", "work", "school")
+    assert {name for name in names if has_settings(text, name, FLAT)} == locations_with_settings
 
 
 # Computing preferences

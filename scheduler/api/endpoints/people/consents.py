@@ -24,7 +24,8 @@ _SHARE = (
 )
 _SHOW = (
     "Whether everybody may open the pages of the account's computers. If `share_statistics` is "
-    "true, too, these pages and the statistics name the account as the owner."
+    "true, too, the account's name is at its computers on the leaderboard, on their pages and in "
+    "the exported statistics, and the public page `/accounts/ID/` lists them."
 )
 
 

@@ -19,14 +19,31 @@ if TYPE_CHECKING:
 
     from scheduler.boinc.own_preferences import Kind, OwnPreferences, Setting
 
-_DEVICES = ("cpu", "nvidia", "amd", "intel", "apple")
-_MAX_ITEMS, _MAX_NUMBER, _MAX_LIMIT = 100, 2**31 - 1, 10_000
+#: The names of the kinds of devices, by the kind that is stored.
+_DEVICES = {kind: device.name for kind, device in own_preferences.DEVICES.items()}
+_KINDS = {name: kind for kind, name in _DEVICES.items()}
+_MAX_APPS = 100
 
 
-def _numbers(help_text: str, **options: Any) -> serializers.ListField:
-    number = serializers.IntegerField(min_value=1, max_value=_MAX_NUMBER)
+def _help(name: str) -> str:
+    label = own_preferences.PROJECT_LABELS[name]
+    return f"{label.text}. {label.help}"
+
+
+def _list(child: serializers.Field[Any, Any, Any, Any], name: str) -> serializers.ListField:
+    return serializers.ListField(child=child, help_text=_help(name))
+
+
+def _numbers(name: str, *, max_length: int) -> serializers.ListField:
+    number = serializers.IntegerField(min_value=1, max_value=own_preferences.MAX_ID)
     return serializers.ListField(
-        child=number, max_length=_MAX_ITEMS, help_text=help_text, **options
+        child=number, max_length=max_length, help_text=_help(name), required=False
+    )
+
+
+def _limit(name: str) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, min_value=0, max_value=own_preferences.MAX_LIMIT, help_text=_help(name)
     )
 
 
@@ -36,8 +53,9 @@ class PreferencesQuery(StrictQuery):
     location = serializers.CharField(
         required=False,
         default="",
-        max_length=60,
-        help_text="home, school or work; omit it for the default location.",
+        max_length=own_preferences.MAX_LOCATION,
+        trim_whitespace=False,
+        help_text="home, school, work or one of `own_locations`; omit it for the default location.",
     )
 
 
@@ -74,18 +92,18 @@ def _field(setting: Setting, *, is_input: bool = False) -> serializers.Field[Any
 class ProjectSettings(Shown):
     """The project preferences in force at a location."""
 
-    resource_share = serializers.FloatField()
-    devices_off = serializers.ListField(child=serializers.ChoiceField(choices=_DEVICES))
-    selected_apps = serializers.ListField(child=serializers.IntegerField())
-    allow_other_apps = serializers.BooleanField()
-    allow_beta = serializers.BooleanField()
-    max_held = serializers.IntegerField()
-    max_cpus = serializers.IntegerField()
-    keywords_yes = serializers.ListField(child=serializers.IntegerField())
-    keywords_no = serializers.ListField(child=serializers.IntegerField())
+    resource_share = serializers.FloatField(help_text=_help("resource_share"))
+    devices_off = _list(serializers.ChoiceField(choices=tuple(_KINDS)), "devices_off")
+    selected_apps = _list(serializers.IntegerField(), "selected_apps")
+    allow_other_apps = serializers.BooleanField(help_text=_help("allow_other_apps"))
+    allow_beta = serializers.BooleanField(help_text=_help("allow_beta"))
+    max_held = serializers.IntegerField(help_text=_help("max_held"))
+    max_cpus = serializers.IntegerField(help_text=_help("max_cpus"))
+    keywords_yes = _list(serializers.IntegerField(), "keywords_yes")
+    keywords_no = _list(serializers.IntegerField(), "keywords_no")
 
     def read_devices_off(self, values: Any) -> list[str]:
-        return [kind or "cpu" for kind in values.devices_off]
+        return [_DEVICES[kind] for kind in values.devices_off]
 
 
 class ChangedProject(Strict):
@@ -95,37 +113,21 @@ class ChangedProject(Strict):
         required=False,
         min_value=0,
         max_value=own_preferences.MAX_SHARE,
-        help_text="Share of the time, in proportion to the shares of other projects. With 0, this "
-        "project's tasks are computed only while no other project has work.",
+        help_text=_help("resource_share"),
     )
     devices_off = serializers.ListField(
-        child=serializers.ChoiceField(choices=_DEVICES),
+        child=serializers.ChoiceField(choices=tuple(_KINDS)),
         required=False,
-        max_length=len(_DEVICES) - 1,
-        help_text="Kinds of devices for which no tasks are sent.",
+        max_length=len(_KINDS) - 1,
+        help_text=_help("devices_off"),
     )
-    selected_apps = _numbers("Ids of apps; if empty, all apps.", required=False)
-    allow_other_apps = serializers.BooleanField(
-        required=False,
-        help_text="Whether tasks of other apps are sent if the selected apps have no work.",
-    )
-    allow_beta = serializers.BooleanField(
-        required=False, help_text="Whether tasks of test apps are sent."
-    )
-    max_held = serializers.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=_MAX_LIMIT,
-        help_text="Maximum number of tasks in progress on each computer; 0 means no limit.",
-    )
-    max_cpus = serializers.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=_MAX_LIMIT,
-        help_text="Maximum number of processors of each computer; 0 means no limit.",
-    )
-    keywords_yes = _numbers("Numbers of BOINC's keywords to prefer.", required=False)
-    keywords_no = _numbers("Numbers of BOINC's keywords to exclude.", required=False)
+    selected_apps = _numbers("selected_apps", max_length=_MAX_APPS)
+    allow_other_apps = serializers.BooleanField(required=False, help_text=_help("allow_other_apps"))
+    allow_beta = serializers.BooleanField(required=False, help_text=_help("allow_beta"))
+    max_held = _limit("max_held")
+    max_cpus = _limit("max_cpus")
+    keywords_yes = _numbers("keywords_yes", max_length=own_preferences.MAX_KEYWORDS)
+    keywords_no = _numbers("keywords_no", max_length=own_preferences.MAX_KEYWORDS)
 
 
 class _PreferencesOut(Shown):
@@ -143,6 +145,10 @@ class _PreferencesOut(Shown):
         source="others",
         child=serializers.CharField(),
         help_text="Names of stored elements of other programs, which are kept.",
+    )
+    is_readable = serializers.BooleanField(
+        help_text="False if the stored text cannot be parsed: clients are not sent it, `settings` "
+        "has the project's defaults, and the next change replaces it."
     )
 
 
@@ -192,9 +198,7 @@ def _stored(body: dict[str, Any]) -> dict[str, Any]:
         for name, value in body.items()
     }
     if "devices_off" in values:
-        values["devices_off"] = tuple(
-            "" if kind == "cpu" else kind for kind in values["devices_off"]
-        )
+        values["devices_off"] = tuple(_KINDS[name] for name in values["devices_off"])
     return values
 
 
@@ -231,10 +235,14 @@ class ComputingPreferences(_Preferences):
         answer=None,
         status=204,
         query=PreferencesQuery,
-        problems=(422,),
+        guarded=True,
+        problems=(404, 422),
     )
     def delete(self, request: Request) -> Response:
-        """Drops a location's own settings; stores the defaults for the default location."""
+        """Drops a location's own settings; stores the defaults for the default location.
+
+        A location without settings of its own is not found.
+        """
         return self.drop()
 
 
@@ -271,8 +279,12 @@ class ProjectPreferences(_Preferences):
         answer=None,
         status=204,
         query=PreferencesQuery,
-        problems=(422,),
+        guarded=True,
+        problems=(404, 422),
     )
     def delete(self, request: Request) -> Response:
-        """Drops a location's own settings; stores the defaults for the default location."""
+        """Drops a location's own settings; stores the defaults for the default location.
+
+        A location without settings of its own is not found.
+        """
         return self.drop()
