@@ -16,7 +16,7 @@ from scheduler.models.queues import MAX_SLOTS
 from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.queues import admission, slots
-from scheduler.queues.facts import FOREVER, ScheduleEntry
+from scheduler.queues.facts import ScheduleEntry
 from scheduler.queues.rules import schedules
 
 #: The lists of a queue, each with the table of its ids.
@@ -296,9 +296,7 @@ def _require_deadlines(queue: Queue) -> None:
 
     Only the hosts of a trusted queue may keep a result for ever.
     """
-    # The table has no index by queue, so this check may scan all workunits.
-    unfinished = Workunit.objects.filter(queue=queue, finished_at__isnull=True)
-    if unfinished.filter(delay_bound=FOREVER).exists():
+    if sql.fetch("queues/read_endless_work", {"queue_id": queue.pk}):
         raise QueueHasInfiniteDeadlines(
             f"Queue {queue.name} contains unfinished workunits with an infinite deadline, which "
             "only trusted queues allow. Hint: wait until they are finished, or cancel them."
