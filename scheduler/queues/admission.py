@@ -1,4 +1,4 @@
-"""Fixes the app and the trust of a queue while workunits enter it.
+"""Fixes the app, the trust and the name of a queue while workunits enter it.
 
 Theory of operation.  `Queue.app` and `Queue.trusted` decide which workunits a queue accepts.  A
 transaction that inserts workunits locks the rows of their queues FOR KEY SHARE, as the foreign keys
@@ -9,6 +9,9 @@ queue in a later statement.
 The change does not wait for running submissions, because these can take minutes, in which the queue
 would send nothing: it is refused.  Submissions wait for the change, which waits for nothing after
 it has got this lock.
+
+A new name and a deletion need the same lock, because PostgreSQL itself locks the row against
+foreign keys for them; they are refused too instead of waiting.
 """
 
 from __future__ import annotations
