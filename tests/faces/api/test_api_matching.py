@@ -14,6 +14,7 @@ from scheduler.people.teams import TeamProfile
 from scheduler.queues import named_queues
 from tests.database.daemons.test_interleavings import PATIENCE, Meanwhile, stopped_in
 from tests.database.people.test_idempotency import _in_another_connection
+from tests.database.waiting import wait_until_blocked
 from tests.faces.api.test_api_publishing_once import wait_until_two_wait
 from tests.faces.api.test_api_schema import operations, schema
 from tests.faces.apis import ALL_SCOPES, Program, a_program
@@ -139,7 +140,7 @@ def test_change_with_if_match_and_another_change_do_not_deadlock(chief, ways, mo
         other = Meanwhile(other_change)
         assert arrived.wait(PATIENCE)
         matching = Meanwhile(lambda: change(chief, ways["change_queue"], {"order": "lifo"}, "*"))
-        assert matching.is_waiting
+        wait_until_blocked()
         go.set()
         assert other.wait().max_in_progress == 2
         assert matching.wait().status_code == 200
