@@ -17,26 +17,13 @@ foreign keys for them; they are refused too instead of waiting.
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
-from typing import NamedTuple
 
 from scheduler import sql
-from scheduler.queues.facts import FOREVER
+from scheduler.queues.rules.accepted_work import Admission
 
 
 class QueueBusy(ValueError):
     """A submission or a retry inserts workunits into the queue.  Hint: try again later."""
-
-
-class Admission(NamedTuple):
-    """The fields of a queue that decide which workunits it accepts."""
-
-    app_id: int | None
-    trusted: bool
-
-    def accepts(self, *, app_id: int, delay_bound: timedelta) -> bool:
-        """Return whether a workunit of this app, with this deadline, can be in the queue."""
-        return self.app_id in (None, app_id) and (self.trusted or delay_bound != FOREVER)
 
 
 def lock_for_work(queue_ids: Collection[int]) -> dict[int, Admission]:

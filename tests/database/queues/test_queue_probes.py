@@ -105,10 +105,3 @@ def test_a_probe_of_a_large_queue_reads_few_pages(queue: Queue, name: str, optio
     assert all("Index Cond" in node for node in scans)
     assert plan["Actual Rows"] == 0
     assert pages(plan) <= MAX_PAGES
-
-
-@pytest.mark.parametrize("name", ["before", "after"])
-def test_work_of_apps_with_lower_and_higher_ids_is_found(queue: Queue, name: str) -> None:
-    rows.a_workunit(App.objects.get(name=name), queue=queue)
-    with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than own"):
-        named_queues.change(queue, now=NOON, app="own")
