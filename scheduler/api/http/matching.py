@@ -52,8 +52,7 @@ def with_if_match(handler: Handler) -> Handler:
 
         with transaction.atomic():
             view.lock_first(*args, **kwargs)
-            rows: QuerySet[Any] = view.rows(*args, **kwargs)
-            list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
+            _lock(view.rows(*args, **kwargs))
             return act_if_fresh()
 
     return wrapper  # type: ignore[return-value]
@@ -62,3 +61,7 @@ def with_if_match(handler: Handler) -> Handler:
 def etag_of(data: Any) -> str:
     """Return the ETag of a response: a digest of the rendered body."""
     return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'
+
+
+def _lock(rows: QuerySet[Any]) -> None:
+    list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
