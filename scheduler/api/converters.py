@@ -1,4 +1,4 @@
-"""Path converters for the API's URLs: ids, names, digests and references."""
+"""Path converters for the API's URLs: ids, names, digests and lookups of rows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 from django.urls import register_converter
 from django.urls.converters import IntConverter, StringConverter
 
-from scheduler.api import references
+from scheduler.api import names_and_ids
 from scheduler.api.http.body import INT8
-from scheduler.api.http.references import Reference
+from scheduler.api.http.url_lookups import UrlLookup
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -42,10 +42,10 @@ class IdOrNameConverter(NameConverter):
 
     find: ClassVar[staticmethod[[Request, str], int]]
 
-    def to_python(self, value: str) -> int | Reference:  # type: ignore[override]  # not a string
-        if references.is_id(value):
+    def to_python(self, value: str) -> int | UrlLookup:  # type: ignore[override]  # not a string
+        if names_and_ids.is_id(value):
             return IdConverter().to_python(value)
-        return Reference(value, type(self).find)
+        return UrlLookup(value, type(self).find)
 
 
 class NameOrIdConverter(NameConverter):
@@ -56,28 +56,28 @@ class NameOrIdConverter(NameConverter):
 
     find: ClassVar[staticmethod[[Request, str], str]]
 
-    def to_python(self, value: str) -> str | Reference:  # type: ignore[override]  # not a string
-        return Reference(value, type(self).find) if references.is_id(value) else value
+    def to_python(self, value: str) -> str | UrlLookup:  # type: ignore[override]  # not a string
+        return UrlLookup(value, type(self).find) if names_and_ids.is_id(value) else value
 
 
 class WorkunitConverter(IdOrNameConverter):
-    find = staticmethod(references.workunit_id)
+    find = staticmethod(names_and_ids.workunit_id)
 
 
 class BatchConverter(IdOrNameConverter):
-    find = staticmethod(references.batch_id)
+    find = staticmethod(names_and_ids.batch_id)
 
 
 class HostConverter(IdOrNameConverter):
-    find = staticmethod(references.host_id)
+    find = staticmethod(names_and_ids.host_id)
 
 
 class AppConverter(NameOrIdConverter):
-    find = staticmethod(references.app_name)
+    find = staticmethod(names_and_ids.app_name)
 
 
 class QueueConverter(NameOrIdConverter):
-    find = staticmethod(references.queue_name)
+    find = staticmethod(names_and_ids.queue_name)
 
 
 class DigestConverter(StringConverter):

@@ -50,7 +50,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class References:
+class FileReferenceCounts:
     """The number of served files, their total bytes, and the numbers of references by kind."""
 
     files: int
@@ -168,8 +168,8 @@ def bytes_to_read() -> int:
     return int(downloads + (_needed_outputs().aggregate(n=Sum("nbytes"))["n"] or 0))
 
 
-def references() -> References:
-    return References(
+def references() -> FileReferenceCounts:
+    return FileReferenceCounts(
         files=served_files().count(),
         nbytes=int(served_files().aggregate(n=Sum("nbytes"))["n"] or 0),
         workunits=WorkunitFile.objects.count(),

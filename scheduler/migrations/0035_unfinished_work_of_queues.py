@@ -1,10 +1,12 @@
+from datetime import timedelta
+
 from django.db import migrations, models
 
 from scheduler.migrations._indexes import ReplaceIndexConcurrently
 
 
 class Migration(migrations.Migration):
-    """Adds the index that a change of a queue's app or trust reads, while the server runs."""
+    """Adds indexes of queues' unfinished work and of names, while the server runs."""
 
     # CREATE INDEX CONCURRENTLY cannot run in a transaction.
     atomic = False
@@ -17,7 +19,27 @@ class Migration(migrations.Migration):
             index=models.Index(
                 fields=["queue", "app"],
                 condition=models.Q(("finished_at__isnull", True), ("queue__isnull", False)),
-                name="read_unfinished_of_queue",
+                name="read_work_of_other_apps",
             ),
+        ),
+        AddIndexAgain(
+            model_name="workunit",
+            index=models.Index(
+                fields=["queue", "app"],
+                condition=models.Q(
+                    ("delay_bound", timedelta(days=36600)),
+                    ("finished_at__isnull", True),
+                    ("queue__isnull", False),
+                ),
+                name="read_endless_work",
+            ),
+        ),
+        AddIndexAgain(
+            model_name="batch",
+            index=models.Index(fields=["name", "submitter"], name="find_batch_by_name"),
+        ),
+        AddIndexAgain(
+            model_name="host",
+            index=models.Index(fields=["domain_name", "account"], name="find_host_by_name"),
         ),
     ]

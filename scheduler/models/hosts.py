@@ -66,6 +66,8 @@ class Host(models.Model):
         indexes = [
             models.Index(fields=["account", "host_cpid"], name="find_host_by_cpid"),
             models.Index(fields=["account", "domain_name"], name="find_host_by_facts"),
+            # For staff, who name a host of any account in an address.
+            models.Index(fields=["domain_name", "account"], name="find_host_by_name"),
             models.Index(
                 fields=["total_credit", "id"],
                 condition=models.Q(merged_into__isnull=True, total_credit__gt=0),

@@ -22,6 +22,9 @@ from scheduler.lifecycle import (
 from scheduler.models._choices import choices, named
 from scheduler.models.queues import Queue
 
+#: `queues.facts.FOREVER`, which models may not import.
+_FOREVER = timedelta(days=36_600)
+
 
 class Batch(models.Model):
     """A group of workunits that a submitter handles together."""
@@ -86,6 +89,8 @@ class Batch(models.Model):
                 fields=["submitter", "name"], name="batch_name_is_the_submitters"
             ),
         ]
+        # For staff, who name a batch of any submitter in an address.
+        indexes = [models.Index(fields=["name", "submitter"], name="find_batch_by_name")]
         verbose_name_plural = "batches"
 
     def __str__(self) -> str:
@@ -363,7 +368,13 @@ class Workunit(models.Model):
             models.Index(
                 fields=["queue", "app"],
                 condition=Q(finished_at__isnull=True, queue__isnull=False),
-                name="read_unfinished_of_queue",
+                name="read_work_of_other_apps",
+            ),
+            # Few workunits have an infinite deadline, and a queue may have millions without one.
+            models.Index(
+                fields=["queue", "app"],
+                condition=Q(finished_at__isnull=True, queue__isnull=False, delay_bound=_FOREVER),
+                name="read_endless_work",
             ),
             models.Index(
                 fields=["id"],

@@ -1,4 +1,4 @@
-"""Fixes the app and the trust of a queue while workunits enter it.
+"""Fixes the app, the trust and the name of a queue while workunits enter it.
 
 Theory of operation.  `Queue.app` and `Queue.trusted` decide which workunits a queue accepts.  A
 transaction that inserts workunits locks the rows of their queues FOR KEY SHARE, as the foreign keys
@@ -9,31 +9,21 @@ queue in a later statement.
 The change does not wait for running submissions, because these can take minutes, in which the queue
 would send nothing: it is refused.  Submissions wait for the change, which waits for nothing after
 it has got this lock.
+
+A new name and a deletion need the same lock, because PostgreSQL itself locks the row against
+foreign keys for them; they are refused too instead of waiting.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import timedelta
-from typing import NamedTuple
 
 from scheduler import sql
-from scheduler.queues.facts import FOREVER
+from scheduler.queues.rules.accepted_work import Admission
 
 
 class QueueBusy(ValueError):
     """A submission or a retry inserts workunits into the queue.  Hint: try again later."""
-
-
-class Admission(NamedTuple):
-    """The fields of a queue that decide which workunits it accepts."""
-
-    app_id: int | None
-    trusted: bool
-
-    def accepts(self, *, app_id: int, delay_bound: timedelta) -> bool:
-        """Return whether a workunit of this app, with this deadline, can be in the queue."""
-        return self.app_id in (None, app_id) and (self.trusted or delay_bound != FOREVER)
 
 
 def lock_for_work(queue_ids: Collection[int]) -> dict[int, Admission]:

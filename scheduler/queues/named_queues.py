@@ -16,7 +16,7 @@ from scheduler.models.queues import MAX_SLOTS
 from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.queues import admission, slots
-from scheduler.queues.facts import FOREVER, ScheduleEntry
+from scheduler.queues.facts import ScheduleEntry
 from scheduler.queues.rules import schedules
 
 #: The lists of a queue, each with the table of its ids.
@@ -145,7 +145,7 @@ def change(
 
 
 def drop(queue: Queue, *, now: datetime) -> None:
-    """Delete a queue; raises `QueueInUse` if it contains workunits."""
+    """Delete a queue without workunits; raises `QueueInUse`, `admission.QueueBusy`."""
     msg = (
         f"Queue {queue.name} contains workunits. Hint: stop it with a limit of 0, and delete it "
         "after they are purged."
@@ -155,6 +155,9 @@ def drop(queue: Queue, *, now: datetime) -> None:
         raise QueueInUse(msg)
     try:
         with transaction.atomic():
+            slots.lock_queue(queue.pk)
+            # Otherwise DELETE would wait for running submissions, as the change of a name would.
+            admission.lock_against_work(queue.pk, queue.name)
             _record(Event.QUEUE_DELETED, queue, {}, now=now)
             queue.delete()
     except (ProtectedError, IntegrityError) as error:
@@ -262,32 +265,37 @@ def lock_to_change(queue: Queue, facts: Mapping[str, Any]) -> None:
     """Lock a queue until the transaction ends, and check its work against its new `facts`.
 
     With another app, or without trust, the queue accepts fewer workunits: then it is locked against
-    submissions too.  Raises `QueueOfOtherApp`, `QueueHasInfiniteDeadlines`, `admission.QueueBusy`.
+    submissions too, and so it is for a new name.  Raises `QueueOfOtherApp`,
+    `QueueHasInfiniteDeadlines`, `admission.QueueBusy`.
     """
     slots.lock_queue(queue.pk)
     # Read after the lock, which all changes of these fields take.
     stored = Queue.objects.get(pk=queue.pk)
     app = facts.get("app")
+    other_app = app if app is not None and app.pk != stored.app_id else None
     loses_trust = stored.trusted and not facts.get("trusted", True)
-    if loses_trust or (app is not None and app.pk != stored.app_id):
-        admission.lock_against_work(queue.pk, queue.name)
-        _require_own_work(stored, app)
+    # The name is in a unique index, so PostgreSQL's UPDATE of it waits for all transactions that
+    # have locked the row for a foreign key.  A submission can take minutes, in which the queue
+    # would send nothing, because claims skip it while the lock above is held.
+    is_renamed = facts.get("name", stored.name) != stored.name
+    if other_app is not None or loses_trust or is_renamed:
+        admission.lock_against_work(stored.pk, stored.name)
+    if other_app is not None:
+        _require_own_work(stored, other_app)
     if loses_trust:
         _require_deadlines(stored)
 
 
-def _require_own_work(queue: Queue, app: App | None) -> None:
+def _require_own_work(queue: Queue, app: App) -> None:
     """Raise `QueueOfOtherApp` if the queue has unfinished workunits of other apps.
 
     A queue sends only work of its app: the others would wait for ever.
     """
-    if app is None or app.pk == queue.app_id:
-        return
     others = {"queue_id": queue.pk, "app_id": app.pk}
     if sql.fetch("queues/read_work_of_other_apps", others):
         raise QueueOfOtherApp(
-            f"Queue {queue.name} contains work of other apps than {app.name}. "
-            "Hint: wait until it is finished, or create another queue."
+            f"Queue {queue.name} contains unfinished workunits of other apps than {app.name}. "
+            "Hint: wait until they are finished, or create another queue."
         )
 
 
@@ -296,9 +304,7 @@ def _require_deadlines(queue: Queue) -> None:
 
     Only the hosts of a trusted queue may keep a result for ever.
     """
-    # The table has no index by queue, so this check may scan all workunits.
-    unfinished = Workunit.objects.filter(queue=queue, finished_at__isnull=True)
-    if unfinished.filter(delay_bound=FOREVER).exists():
+    if sql.fetch("queues/read_endless_work", {"queue_id": queue.pk}):
         raise QueueHasInfiniteDeadlines(
             f"Queue {queue.name} contains unfinished workunits with an infinite deadline, which "
             "only trusted queues allow. Hint: wait until they are finished, or cancel them."

@@ -1,8 +1,25 @@
--- Reads one unfinished workunit of a queue that belongs to another app.
-SELECT id
-FROM workunit
-WHERE
-    queue_id = %(queue_id)s::bigint
-    AND app_id <> %(app_id)s::bigint
-    AND finished_at IS NULL
+-- Reads one unfinished workunit of a queue that belongs to another app.  Two probes of the index
+-- with this name: `app_id <>` would read all unfinished work of the queue if there is none.  Without
+-- their order, the planner may scan the table, because it expects that many rows match.
+(
+    SELECT id
+    FROM workunit
+    WHERE
+        queue_id = %(queue_id)s::bigint
+        AND app_id < %(app_id)s::bigint
+        AND finished_at IS NULL
+    ORDER BY app_id
+    LIMIT 1
+)
+UNION ALL
+(
+    SELECT id
+    FROM workunit
+    WHERE
+        queue_id = %(queue_id)s::bigint
+        AND app_id > %(app_id)s::bigint
+        AND finished_at IS NULL
+    ORDER BY app_id
+    LIMIT 1
+)
 LIMIT 1

@@ -23,7 +23,7 @@ from scheduler.lifecycle import Actor, Axis, Because
 from scheduler.models import Account, Dependency, Workunit
 from scheduler.sql import array, execute, fetch, fetch_into
 from scheduler.work.rules import dependency_graphs
-from scheduler.work.rules.dependency_graphs import Edge, LinkedWorkunit, Reference
+from scheduler.work.rules.dependency_graphs import Edge, LinkedWorkunit, WorkunitReference
 
 #: Maximum number of edges of a submission, which are in memory: 20 seconds and 150 MB.
 MAX_EDGES = 200_000
@@ -41,7 +41,7 @@ class UnknownWorkunits(DependencyRefused):
     Hint: check the names; the purger moves finished workunits to the archive.
     """
 
-    def __init__(self, missing: Sequence[Reference]) -> None:
+    def __init__(self, missing: Sequence[WorkunitReference]) -> None:
         self.missing = tuple(missing)
         super().__init__(
             f"There is no workunit {_listed(_shown(reference) for reference in missing)} of this "
@@ -74,7 +74,10 @@ def lock_graph(owner: Account | None) -> None:
 
 
 def connect(
-    edges: Collection[tuple[Reference, Reference]], owner: Account | None, *, now: datetime
+    edges: Collection[tuple[WorkunitReference, WorkunitReference]],
+    owner: Account | None,
+    *,
+    now: datetime,
 ) -> tuple[int, int]:
     """Insert edges in the caller's transaction, which has locked the graph.
 
@@ -101,7 +104,7 @@ def connect(
 
 
 def add_continuations(
-    workunit_id: int, continuations: Collection[Reference], *, now: datetime
+    workunit_id: int, continuations: Collection[WorkunitReference], *, now: datetime
 ) -> Changed:
     """Make workunits of the same submitter wait for this one; idempotent.
 
@@ -116,7 +119,7 @@ def add_continuations(
 
 
 def remove_continuations(
-    workunit_id: int, continuations: Collection[Reference], *, now: datetime
+    workunit_id: int, continuations: Collection[WorkunitReference], *, now: datetime
 ) -> Changed:
     """Remove edges from this workunit to its children; children without unmet edges are released.
 
@@ -164,8 +167,8 @@ def _children(workunit_id: int) -> tuple[int, ...]:
 
 
 def _locked(
-    references: Collection[Reference], owner: Account | None
-) -> dict[Reference, LinkedWorkunit]:
+    references: Collection[WorkunitReference], owner: Account | None
+) -> dict[WorkunitReference, LinkedWorkunit]:
     """Lock the owner's workunits and return their facts by reference; raises `UnknownWorkunits`."""
     params = {
         "ids": array(sorted(ref for ref in references if isinstance(ref, int))),
@@ -175,7 +178,7 @@ def _locked(
     ids = [row["id"] for row in fetch("work/lock_linked_workunits", params)]
     # A separate statement: only a snapshot taken after the locks sees the current states.
     rows = fetch_into(LinkedWorkunit, "work/read_linked_workunits", {"ids": array(ids)})
-    linked: dict[Reference, LinkedWorkunit] = {}
+    linked: dict[WorkunitReference, LinkedWorkunit] = {}
     for workunit in rows:
         linked[workunit.id] = linked[workunit.name] = workunit
     if missing := sorted((ref for ref in references if ref not in linked), key=str):
@@ -243,7 +246,7 @@ def _recount(child_ids: Collection[int], *, now: datetime) -> None:
     wakeups.after_commit("transitioner")
 
 
-def _shown(reference: Reference) -> str:
+def _shown(reference: WorkunitReference) -> str:
     return f"#{reference}" if isinstance(reference, int) else repr(reference)[1:-1]
 
 

@@ -158,7 +158,7 @@ def _retry(
             stopped.append(row)
         elif row["inputs_gone"]:
             gone.append(row)
-        elif queue and not queue.accepts(app_id=row["app_id"], delay_bound=row["delay_bound"]):
+        elif queue and not queue.accepts(app=row["app_id"], delay_bound=row["delay_bound"]):
             refused.append(row)
         else:
             wanted.append(row)

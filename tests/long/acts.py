@@ -10,6 +10,7 @@ from scheduler.dispatch import assign
 from scheduler.lifecycle import ServerState, Target
 from scheduler.models import Batch, QueueSlot, Result
 from scheduler.pool import claims
+from scheduler.queues.facts import FOREVER
 from tests.long import counted
 from tests.long.computers import ENDS
 from tests.long.ground import APPS
@@ -436,8 +437,8 @@ def a_queue(world, chance, number, *, introduced=()):
 
 def queue_results(state):
     """Return the ids of the queue's results in a state."""
-    found = Result.objects.filter(target_kind=Target.QUEUE, server_state=state)
-    return list(found.order_by("pk").values_list("pk", flat=True))
+    results = Result.objects.filter(target_kind=Target.QUEUE, server_state=state)
+    return list(results.order_by("pk").values_list("pk", flat=True))
 
 
 def crowd(world, index):
@@ -468,6 +469,25 @@ def claim_and_change_of_a_limit(world, chance):
         act("meet_of", first, wants=chance.choice((1.0, 5e4))),
         act("acquire", second, chance.choice((1, 2))),
         act("change_queue", "slots", **facts),
+    ]
+
+
+@scenario
+def submission_and_change_of_what_a_queue_accepts(world, chance):
+    """A queue gets work that it will not accept, at the moment of its change."""
+    app = chance.choice(("plain", "patient"))
+    endless = {"delay_bound": FOREVER} if chance.random() < 0.6 else {}
+    facts = {"trusted": False} if endless else {"app": "classes"}
+    return [
+        act("submit_to_queue", "slots", app, 2, **endless),
+        act("change_admission", "slots", **facts),
+        chance.choice(
+            (
+                passes(chance, "transitioner"),
+                act("submit_to_queue", "slots", "classes", 1),
+                act("meet_of", chance.randrange(8), wants=5e4),
+            )
+        ),
     ]
 
 

@@ -34,6 +34,7 @@ from tests.long.ground import APPS, is_app_file
 QUEUE_INVARIANTS = (
     "queue_slots_match_results",
     "queue_slots_within_limit",
+    "queues_accept_their_work",
     "bundles_follow_their_members",
     "running_bundles_have_one_host",
     "bundle_members_exist",

@@ -125,10 +125,10 @@ def change_dependencies(world, chance):
 
 @rule(8)
 def submit_to_a_queue(world, chance):
-    world.submit(
+    world.submit_to_queue(
+        chance.choice(list(NAMED_QUEUES)),
         chance.choice(("plain", "patient", "classes")),
         chance.randint(1, 4),
-        queue=chance.choice(list(NAMED_QUEUES)),
         min_quorum=chance.choice((1, 1, 2)),
         delay_bound=timedelta(hours=chance.choice((1, 24))),
         max_timeouts=chance.choice((None, None, 1)),
@@ -278,6 +278,15 @@ def disable_or_enable_a_queue(world, chance):
     hours = chance.choice((None, None, 2, 48))
     until = None if hours is None else world.now + timedelta(hours=hours)
     world.change_queue(chance.choice(list(NAMED_QUEUES)), disabled_until=until)
+
+
+@rule(3)
+def change_what_a_queue_accepts(world, chance):
+    """Change the app or the trust of a queue; both are refused while its work needs them."""
+    facts = {"app": chance.choice((None, None, "plain", "patient"))}
+    if chance.random() < 0.6:
+        facts = {"trusted": chance.random() < 0.6}
+    world.change_admission(chance.choice(list(NAMED_QUEUES)), **facts)
 
 
 def _known(world, chance):

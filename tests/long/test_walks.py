@@ -23,6 +23,8 @@ ROWS = (
     "checked members of running lists",
     "checked members of open lists",
     "claimed from the pool",
+    "refused a change of a queue",
+    "refused a submission to a queue",
     ": report_one_of_a_list_or_queue",
     ": time_out_one_of_a_list_or_queue",
 )

@@ -76,7 +76,8 @@ def end(world):
     world.rest()
     checks.hold(world.faults() + checks.unfinished())
     checks.hold(checks.sink_faults(world.submitted, deaths))
-    checks.hold(checks.stray_files(world.strays, orphans=world.deaths["submit"] > 0))
+    has_orphans = world.has_orphans or world.deaths["submit"] > 0
+    checks.hold(checks.stray_files(world.strays, orphans=has_orphans))
     # Late uploads and files of interrupted submissions are deleted with the antique files.
     antiques.delete_antique_files(LONG_AFTER)
     checks.hold(checks.stray_files(set(), orphans=False))

@@ -17,12 +17,13 @@ from scheduler.lifecycle import ServerState
 from scheduler.models import Account, Host, Queue, Result, Workunit
 from scheduler.pool import claims
 from scheduler.pool.facts import Filter, PoolHost
-from scheduler.queues import named_queues
+from scheduler.queues import admission, named_queues
 from scheduler.results import revalidate
 from scheduler.work import batches, control, dependencies, followers, retry
 from scheduler.work.dependencies import DependencyRefused
 from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
 from scheduler.work.submission.new_batches import BatchRefused
+from scheduler.work.submission.submission_checks import QueueChanged, SubmissionRefused
 from scheduler.work.submission.submit import DuplicateNames, submit
 from tests.conftest import NOON
 from tests.long import checks, counted, sameness
@@ -78,6 +79,8 @@ class World:
         #: Workunit name -> app, for all committed workunits.
         self.submitted = {}
         self.deaths = Counter()
+        #: Whether a refused submission has left input files on the disk, until they are antique.
+        self.has_orphans = False
         self.given = set()
         #: Names of uploads that arrived after their files were deleted or their rows purged.
         self.strays = set()
@@ -224,6 +227,7 @@ class World:
         counted.learn(other.answers)
         self.strays |= other.strays
         self.submitted |= other.submitted
+        self.has_orphans |= other.has_orphans
 
     def note_given(self, names):
         self.given.update(names)
@@ -351,6 +355,28 @@ class World:
         return self.happen(
             "change of a queue", lambda: named_queues.change(queue, now=self.now, **facts)
         )
+
+    def change_admission(self, name, **facts):
+        """Change the app or the trust of a queue; a refusal is ignored."""
+        try:
+            self.change_queue(name, **facts)
+        except (
+            admission.QueueBusy,
+            named_queues.QueueOfOtherApp,
+            named_queues.QueueHasInfiniteDeadlines,
+        ) as refusal:
+            self.tried["refused a change of a queue"] += 1
+            self.note(f"the change is refused: {refusal}")
+
+    def submit_to_queue(self, queue, app, number, **rules):
+        """Submit workunits to a queue, which may refuse them."""
+        try:
+            self.submit(app, number, queue=queue, **rules)
+        except SubmissionRefused as refusal:
+            # Only a change of the queue is noticed after the input files were stored.
+            self.has_orphans |= isinstance(refusal, QueueChanged)
+            self.tried["refused a submission to a queue"] += 1
+            self.note(f"queue {queue} refuses work of app {app}: {refusal}")
 
     def acquire(self, index, count):
         """Claim up to `count` results for a host of the pool; the server chooses them.

@@ -22,7 +22,7 @@ from scheduler.api.search import fields
 from scheduler.api.search.filters import Search
 from scheduler.api.viewer import viewer_of
 from scheduler.models import Queue, QueueBalance
-from scheduler.queues import balance, named_queues
+from scheduler.queues import balance, named_queues, slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -76,6 +76,9 @@ class OneQueue(Endpoint):
         """Returns the queue with this name."""
         return self.reply(_find(name), shows_lists=_shows_lists(request))
 
+    def lock_first(self, name: str) -> None:
+        slots.lock_queue(_find(name).pk)
+
     def rows(self, name: str) -> QuerySet[Queue]:
         return Queue.objects.filter(name=name)
 
@@ -91,14 +94,19 @@ class OneQueue(Endpoint):
         """Changes the given fields; omitted fields keep their values.
 
         A lower limit interrupts no result: the queue sends nothing until fewer results are in
-        progress. An app is refused with 409 while the queue has unsent work of other apps.
+        progress. An app is refused with 409 while the queue has unfinished workunits of other apps,
+        and the end of `trusted` while it has some with an infinite deadline. Both are refused with
+        409 (`queue_busy`) too while a submission or a retry adds workunits to the queue.
         """
         queue = named_queues.change(_find(name), **self.body(), now=self.now)
         return self.reply(queue, shows_lists=_shows_lists(request))
 
     @operation("Delete a queue", name="drop_queue", answer=None, status=204, problems=(409,))
     def delete(self, request: Request, name: str) -> Response:
-        """Deletes a queue without workunits; for other queues, the response is 409."""
+        """Deletes a queue without workunits; for other queues, the response is 409.
+
+        The response is 409 (`queue_busy`) too while a submission adds workunits to the queue.
+        """
         named_queues.drop(_find(name), now=self.now)
         return Response(status=204)
 

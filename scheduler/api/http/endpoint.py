@@ -101,6 +101,12 @@ class Endpoint(GenericAPIView[Any]):
             names |= set(self.spec.query().fields)
         return names
 
+    def lock_first(self, *args: Any, **kwargs: Any) -> None:
+        """Take the locks that a guarded handler takes before it locks rows; by default none.
+
+        The arguments are those of the URL.  It runs in the transaction of the handler.
+        """
+
     def query(self) -> dict[str, Any]:
         """Return the query parameters, validated by the operation's `query` serializer."""
         # From a QueryDict, Django REST framework would treat an empty string as a missing value.

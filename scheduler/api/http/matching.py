@@ -22,8 +22,10 @@ def with_if_match(handler: Handler) -> Handler:
     """Return a PATCH or DELETE handler that supports `If-Match`.
 
     The response has the same body as a GET of the view, or none.  The view's `rows(...)` takes the
-    URL arguments and returns the rows that the handler changes.  Other errors of the request take
-    precedence over 412 (RFC 9110, 13.2.1).  A 412 rolls back the handler's changes.
+    URL arguments and returns the rows that the handler changes.  They are locked before the handler
+    runs; `Endpoint.lock_first` takes the locks that come before them in the lock order.  Other
+    errors of the request take precedence over 412 (RFC 9110, 13.2.1).  A 412 rolls back the
+    handler's changes.
     """
 
     @functools.wraps(handler)
@@ -50,7 +52,10 @@ def with_if_match(handler: Handler) -> Handler:
                 raise Problem(412, "changed_meanwhile", msg)
             return response
 
-        return _with_locked(view.rows(*args, **kwargs), act_if_fresh)
+        with transaction.atomic():
+            view.lock_first(*args, **kwargs)
+            _lock(view.rows(*args, **kwargs))
+            return act_if_fresh()
 
     return wrapper  # type: ignore[return-value]
 
@@ -60,8 +65,5 @@ def etag_of(data: Any) -> str:
     return f'"{hashlib.sha256(JSONRenderer().render(data)).hexdigest()[:32]}"'
 
 
-def _with_locked(rows: QuerySet[Any], act: Callable[[], Response]) -> Response:
-    """Lock the rows, then call `act` in the same transaction."""
-    with transaction.atomic():
-        list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))
-        return act()
+def _lock(rows: QuerySet[Any]) -> None:
+    list(rows.order_by("pk").select_for_update(of=("self",), no_key=True))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from scheduler.api.http.idempotent import with_idempotency_key
 from scheduler.api.http.matching import with_if_match
-from scheduler.api.http.references import with_references
+from scheduler.api.http.url_lookups import with_url_lookups
 
 if TYPE_CHECKING:
     from drf_spectacular.utils import OpenApiParameter
@@ -78,7 +78,7 @@ class operation:  # noqa: N801  a decorator
             handler = with_idempotency_key(handler)
         if self.guarded:
             handler = with_if_match(handler)
-        handler = with_references(handler)
+        handler = with_url_lookups(handler)
         handler.operation_spec = self  # type: ignore[attr-defined]
         return handler
 

@@ -122,7 +122,7 @@ def _as_read() -> Invariant:
     )
 
 
-def _counted(counts: file_checks.References) -> str:
+def _counted(counts: file_checks.FileReferenceCounts) -> str:
     return (
         f"files: {counts.files} of {counts.nbytes} bytes, referred to by {counts.workunits} "
         f"inputs of workunits, {counts.app_versions} parts of app versions, {counts.requests} "

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from scheduler.lifecycle import ReleaseState
 
 #: The name or the id of a workunit.
-Reference = str | int
+WorkunitReference = str | int
 #: An edge of the graph: the ids of the parent and of the child, which waits for the parent.
 Edge = tuple[int, int]
 

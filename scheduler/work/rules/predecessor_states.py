@@ -140,14 +140,15 @@ def tdf2_state(workunit: WorkunitFacts) -> Tdf2State:
 def tdf2_state_of(result: ResultFacts, workunit: WorkunitFacts) -> Tdf2State:
     """Return the state in TDF2 of one attempt: the file that TDF2 keeps for it.
 
-    A failed attempt is `failed_archive` once a later result replaces it.  The last one has the
-    state of the workunit.
+    A failed attempt is `failed_archive` once a later result replaces it, or another one is the
+    answer.  Otherwise the last one has the state of the workunit.
     """
-    if result.attempt == workunit.results[-1].attempt:
+    has_answer = workunit.canonical_result_id is not None
+    has_failed = result.outcome in ERRORS or is_wrong(result)
+    if result.attempt == workunit.results[-1].attempt and not (has_answer and has_failed):
         return tdf2_state(workunit)
     if result.server_state == ServerState.OVER:
         if result.outcome == Outcome.SUCCESS and result.validate_state in AWAITED:
-            has_answer = workunit.canonical_result_id is not None
             return tdf2_state(workunit) if has_answer else Tdf2State.CLOSED
         return Tdf2State.FAILED_ARCHIVE
     if result.server_state == ServerState.IN_PROGRESS:
@@ -244,8 +245,7 @@ def disbatch_status_of(result: ResultFacts, *, is_acknowledged: bool) -> Disbatc
     if result.server_state == ServerState.IN_PROGRESS:
         return DisbatchStatus.RUNNING if is_acknowledged else DisbatchStatus.CLAIMED
     if result.outcome == Outcome.SUCCESS:
-        is_wrong = result.validate_state == ValidateState.INVALID
-        return DisbatchStatus.FAILED if is_wrong else DisbatchStatus.SUCCEEDED
+        return DisbatchStatus.FAILED if is_wrong(result) else DisbatchStatus.SUCCEEDED
     if result.outcome in {Outcome.NO_REPLY, Outcome.CLIENT_DETACHED}:
         return DisbatchStatus.ORPHANED
     if result.outcome == Outcome.DIDNT_NEED:
@@ -275,6 +275,11 @@ def _awaits_judgement(workunit: WorkunitFacts) -> bool:
     last = workunit.results[-1]
     is_abort = is_aborted(last.outcome, last.exit_status)
     return last.outcome in ERRORS and not (_is_running(workunit) or is_abort)
+
+
+def is_wrong(result: ResultFacts) -> bool:
+    """Return whether a success was found invalid, which counts toward no limit of errors."""
+    return result.outcome == Outcome.SUCCESS and result.validate_state == ValidateState.INVALID
 
 
 def is_aborted(outcome: int, exit_status: int) -> bool:

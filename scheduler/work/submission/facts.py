@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
 from typing import Any
 
-from scheduler.work.rules.dependency_graphs import Reference
+from scheduler.work.rules.dependency_graphs import WorkunitReference
 from scheduler.work.rules.statuses import DEFAULT_HOLD_CODE
 
 #: BOINC's defaults; they are raised to `target_nresults` if that is larger.
@@ -135,8 +135,8 @@ class NewWorkunit:
     held: bool = False
     hold_code: int | None = None
     group: bool = False
-    after: tuple[Reference, ...] = ()
-    continuations: tuple[Reference, ...] = ()
+    after: tuple[WorkunitReference, ...] = ()
+    continuations: tuple[WorkunitReference, ...] = ()
     pending_dependency_count: int = 0
     bundle: str | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -239,10 +239,10 @@ class NewEdges:
     """The edges of a workunit: the workunits for which it waits, and those that wait for it."""
 
     workunit_id: int
-    after: Sequence[Reference]
-    continuations: Sequence[Reference]
+    after: Sequence[WorkunitReference]
+    continuations: Sequence[WorkunitReference]
 
-    def edges(self) -> Iterable[tuple[Reference, Reference]]:
+    def edges(self) -> Iterable[tuple[WorkunitReference, WorkunitReference]]:
         """Yield the edges as pairs of the parent and the child."""
         for parent in self.after:
             yield parent, self.workunit_id

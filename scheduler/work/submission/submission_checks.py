@@ -15,6 +15,7 @@ from scheduler.dispatch.rules import launching
 from scheduler.dispatch.rules.launching import COMMAND, COMMANDS_ARE_OFF
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
 from scheduler.models import Account, App
+from scheduler.queues.rules.accepted_work import Admission
 from scheduler.rights import Right
 from scheduler.sql import fetch, fetch_into, fetch_one
 from scheduler.work.submission.facts import (
@@ -166,10 +167,12 @@ class WorkunitChecks:
         stored = {row["id"]: row for row in drawn["queues"] or ()}
         for queue in self.queues.values():
             row = stored.get(queue.id)
+            admission = row and Admission(row["app_id"], row["trusted"])
+            # Workunits with an infinite deadline were accepted if the queue was trusted.
             if (
-                row is None
-                or row["app_id"] not in (None, self._target.id)
-                or row["trusted"] < queue.trusted
+                admission is None
+                or not admission.accepts_app(self._target.id)
+                or admission.trusted < queue.trusted
             ):
                 raise QueueChanged(
                     f"Queue {queue.name} was changed during the submission. Hint: submit again; "

@@ -27,7 +27,7 @@ from scheduler.lifecycle import NOTHING, Actor, Axis, Because, ReleaseState, Wor
 from scheduler.models import Account, Batch
 from scheduler.results.rules.replication import RECHECK_INTERVAL
 from scheduler.sql import copy_rows, escaped, fetch
-from scheduler.work.rules.dependency_graphs import Reference
+from scheduler.work.rules.dependency_graphs import WorkunitReference
 from scheduler.work.submission import listed, shares
 from scheduler.work.submission.facts import NewEdges, NewFile, NewWorkunit, QueueTarget
 from scheduler.work.submission.rules import bundling, new_workunits
@@ -91,8 +91,8 @@ class WorkunitRow(NamedTuple):
     own_columns: str
     shared_columns: str
     inputs: tuple[tuple[int, str], ...]
-    after: tuple[Reference, ...] = ()
-    continuations: tuple[Reference, ...] = ()
+    after: tuple[WorkunitReference, ...] = ()
+    continuations: tuple[WorkunitReference, ...] = ()
     bundle: str | None = None
     can_be_listed: bool = False
 

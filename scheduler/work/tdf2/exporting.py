@@ -1,22 +1,23 @@
 """Writes the tasks of a batch as a folder of TDF2.
 
-Each workunit is a file in its current state, and each failed attempt before it a file in
-failed_archive.  An attempt that a host did not report, or that its volunteer aborted, leaves no
-file: in TDF2, its list is opened again with the same files.  A retry of a workunit is the next
-attempt of the same task: it has its number, and at least one more failure.
+Each workunit is a file in its current state, that of its canonical result if it has one, and each
+failed attempt a file in failed_archive.  A success that was found invalid is a failed attempt too.
+An attempt that a host did not report, or that its volunteer aborted, leaves no file: in TDF2, its
+list is opened again with the same files.  A retry of a workunit is the next attempt of the same
+task: it has its number, and at least one more failure.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db.models import F
 
 from scheduler import sql, storage
-from scheduler.lifecycle import BundleState
+from scheduler.lifecycle import BundleState, Outcome, ValidateState
 from scheduler.models import Batch, Bundle, Result, Workunit
 from scheduler.results.facts import (
     JOINED,
@@ -182,25 +183,37 @@ def _export(
 
     Returns the task of the last file.
     """
-    last = workunit.results[-1] if workunit.results else None
-    for result in workunit.results:
-        has_failed = rounds.is_failure(result)
-        if result is last or has_failed:
-            state = predecessor_states.tdf2_state_of(result, workunit)
-            if is_retried and state in _ENDS:
-                state = Tdf2State.FAILED_ARCHIVE
-            detail = details[result.id]
-            bundle_id = detail["bundle_id"] or workunit.bundle_id or 0
-            # The last attempt can be one that was aborted: the task is as before.
-            written = task if state in _NOT_STARTED else _executed(task, detail)
-            _write(state, written, detail, bundle_id, labels, tree, exported)
-        if result is last:
-            return task
-        if has_failed:
-            task = task.failed_again()
-    state = Tdf2State.FAILED_ARCHIVE if is_retried else predecessor_states.tdf2_state(workunit)
-    _write(state, task, None, workunit.bundle_id or 0, labels, tree, exported)
+    final = _final(workunit)
+    failed = [result for result in workunit.results if result is not final and _has_failed(result)]
+    # `max_error_results` does not count results that were found invalid; the fails of TDF2 do.
+    invalid = sum(predecessor_states.is_wrong(result) for result in failed)
+    task = replace(task, max_fails=task.max_fails + invalid)
+    for result in failed:
+        detail = details[result.id]
+        archived = _executed(task, detail)
+        _write(Tdf2State.FAILED_ARCHIVE, archived, detail, 0, labels, tree, exported)
+        task = task.failed_again()
+    state = predecessor_states.tdf2_state(workunit)
+    if is_retried and (final is None or state in _ENDS):
+        state = Tdf2State.FAILED_ARCHIVE
+    own = None if final is None else details[final.id]
+    bundle_id = (own and own["bundle_id"]) or workunit.bundle_id or 0
+    # The last attempt can be one that was aborted: the task is as before.
+    written = task if own is None or state in _NOT_STARTED else _executed(task, own)
+    _write(state, written, own, bundle_id, labels, tree, exported)
     return task
+
+
+def _final(workunit: WorkunitFacts) -> ResultFacts | None:
+    """Return the canonical result, or else the last one, which has the state of the workunit."""
+    for result in workunit.results:
+        if result.id == workunit.canonical_result_id:
+            return result
+    return workunit.results[-1] if workunit.results else None
+
+
+def _has_failed(result: ResultFacts) -> bool:
+    return rounds.is_failure(result) or predecessor_states.is_wrong(result)
 
 
 def _task(workunit: WorkunitFacts, own: dict[str, Any], retried: Task | None) -> Task:
@@ -236,14 +249,8 @@ def _executed(task: Task, detail: dict[str, Any]) -> Task:
     if received_at is None or sent_at is None:
         return task
     started: datetime = max(sent_at, received_at - timedelta(seconds=detail["elapsed_time"]))
-    return Task(
-        number=task.number,
-        created=task.created,
-        until=task.until,
-        expected_duration=task.expected_duration,
-        max_fails=task.max_fails,
-        fails=task.fails,
-        cmd=task.cmd,
+    return replace(
+        task,
         worker=tdf2_files.worker_name(detail["worker"]),
         started=tdf2_files.seconds(started),
         ended=tdf2_files.seconds(received_at),
@@ -278,9 +285,17 @@ def _write(
         else:
             with file:
                 tree.copy(file, *folder, f"{task.id}.out")
-    if detail["outcome"] in predecessor_states.ERRORS:
-        text = own_stderr(detail["stderr"]) or f"exit status {detail['exit_status']}"
+    if text := _error_text(detail):
         tree.add(f"{text}\n".encode(), *folder, f"{task.id}.err")
+
+
+def _error_text(detail: dict[str, Any]) -> str:
+    """Return the text of the file `.err`, which is empty only for an attempt that did not fail."""
+    if detail["outcome"] == Outcome.SUCCESS and detail["validate_state"] == ValidateState.INVALID:
+        return own_stderr(detail["stderr"]) or "invalid"
+    if detail["outcome"] in predecessor_states.ERRORS:
+        return own_stderr(detail["stderr"]) or f"exit status {detail['exit_status']}"
+    return ""
 
 
 def _list_of_one(state: Tdf2State, task: Task, detail: dict[str, Any]) -> str:

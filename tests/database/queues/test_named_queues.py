@@ -13,7 +13,7 @@ from scheduler.health import alerts
 from scheduler.health.invariants import invariants
 from scheduler.hosts import merge_hosts
 from scheduler.lifecycle import ReleaseState, Target
-from scheduler.models import Queue, QueueSlot, Result, Workunit
+from scheduler.models import App, Queue, QueueSlot, Result, Workunit
 from scheduler.queues import named_queues, slots
 from scheduler.queues.facts import FOREVER
 from scheduler.queues.rules.schedules import entry_of_line
@@ -48,8 +48,9 @@ def numbers() -> list[int]:
 
 
 def violations() -> dict[str, list[str]]:
-    found = {one.name: one.find(NOON) for one in invariants() if one.name.startswith("queue")}
-    return {name: [v.detail for v in each] for name, each in found.items() if each}
+    ours = [invariant for invariant in invariants() if invariant.name.startswith("queue")]
+    details = {each.name: [row.detail for row in each.find(NOON)] for each in ours}
+    return {name: texts for name, texts in details.items() if texts}
 
 
 def limit_of(queue: Queue) -> int | None:
@@ -304,6 +305,19 @@ def test_an_app_is_refused_while_a_result_of_another_app_is_in_progress() -> Non
     rows.an_app("other")
     with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than other"):
         named_queues.change(queue, now=NOON, app="other")
+
+
+@pytest.mark.parametrize("name", ["before", "after"])
+def test_an_app_is_refused_while_an_older_or_newer_app_has_work(name: str) -> None:
+    for app in ("before", "own", "after"):
+        rows.an_app(app)
+    queue = a_queue()
+    rows.a_workunit(App.objects.get(name="own"), queue=queue)
+    workunit = rows.a_workunit(App.objects.get(name=name), queue=queue)
+    with pytest.raises(named_queues.QueueOfOtherApp, match="other apps than own"):
+        named_queues.change(queue, now=NOON, app="own")
+    rows.update(workunit, finished_at=NOON)
+    assert named_queues.change(queue, now=NOON, app="own").app.name == "own"
 
 
 def test_a_change_compares_with_the_stored_queue_and_not_with_an_older_copy() -> None:

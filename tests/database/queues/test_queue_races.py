@@ -10,7 +10,7 @@ import pytest
 from django.db import transaction
 
 from scheduler.models import Queue, Workunit
-from scheduler.queues import admission, named_queues
+from scheduler.queues import admission, named_queues, slots
 from scheduler.queues.facts import FOREVER
 from scheduler.work import retry
 from scheduler.work.submission import new_batches, submit
@@ -81,6 +81,42 @@ def test_a_queue_is_not_changed_while_a_submission_writes(
         changed(queue, facts),
         named_queues.QueueOfOtherApp | named_queues.QueueHasInfiniteDeadlines,
     )
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda queue: named_queues.change(queue, now=NOON, name="renamed"),
+        lambda queue: named_queues.drop(queue, now=NOON),
+    ],
+    ids=["renamed", "deleted"],
+)
+def test_a_queue_is_not_renamed_or_deleted_while_a_submission_writes(
+    queue: Queue, act: Callable[[Queue], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stopped_in(monkeypatch, submit.workunit_rows, "_copy_workunits") as (arrived, go):
+        submission = Meanwhile(submitted)
+        assert arrived.wait(PATIENCE)
+        other = Meanwhile(lambda: outcome(lambda: act(Queue.objects.get())))
+        try:
+            assert isinstance(other.wait(), admission.QueueBusy)
+            assert slots.lock_queue(queue.pk, waits=False), "claims still use the queue"
+        finally:
+            go.set()
+        assert submission.wait().count == 1
+    assert Queue.objects.get().name == "lab"
+
+
+def test_a_submission_that_began_before_a_new_name_is_finished(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stopped_in(monkeypatch, new_batches, "open_batch") as (arrived, go):
+        submission = Meanwhile(submitted)
+        assert arrived.wait(PATIENCE)
+        named_queues.change(queue, now=NOON, name="renamed")
+        go.set()
+        assert submission.wait().count == 1
+    assert Workunit.objects.get().queue == queue
 
 
 @NARROWED

@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from scheduler.models import App, Batch, Bundle, Result, Workunit
 from scheduler.work import attempt_history, control, retry
+from tests import rows
 from tests.lists import a_scientist, an_app_with_lists, members, passes, state
 from tests.scripted_client import a_client
 
@@ -229,6 +230,30 @@ def test_attempt_that_a_volunteer_aborted_is_no_failure(app, tmp_path):
     for folder in ("before", "out"):
         text = (tmp_path / folder / "new/1_0.task").read_text()
         assert text == (tmp_path / "in/1_0.task").read_text()
+
+
+@pytest.mark.parametrize("order", ["invalid valid", "valid invalid"])
+def test_result_that_was_found_invalid_is_a_failed_attempt(app, tmp_path, order):
+    put(tmp_path / "in", "1_2.task", a_task(1, fails=2, max_fails=3))
+    do_import(tmp_path / "in")
+    workunit = Workunit.objects.get()
+    for word in order.split():
+        result = rows.a_result(workunit, word, output=word.encode(), uploaded=True)
+        if word == "valid":
+            rows.update(workunit, canonical_result=result, assimilate_state=1)
+    assert do_export(tmp_path / "out") == [
+        "completed/1_3.out",
+        "completed/1_3.task",
+        "failed_archive/1_2.err",
+        "failed_archive/1_2.out",
+        "failed_archive/1_2.task",
+    ]
+    assert (tmp_path / "out/completed/1_3.out").read_text() == "valid"
+    assert (tmp_path / "out/failed_archive/1_2.out").read_text() == "invalid"
+    assert (tmp_path / "out/failed_archive/1_2.err").read_text() == "invalid\n"
+    fields = (tmp_path / "out/completed/1_3.task").read_text().splitlines()
+    # One more failure is allowed, as before: a limit of errors does not count invalid results.
+    assert (fields[4], fields[5]) == ("4", "3")
 
 
 def failed_and_retried(folder: Path) -> None:

@@ -12,7 +12,9 @@ from scheduler.models import Account, App, Queue
 from scheduler.people import teams
 from scheduler.people.teams import TeamProfile
 from scheduler.queues import named_queues
+from tests.database.daemons.test_interleavings import PATIENCE, Meanwhile, stopped_in
 from tests.database.people.test_idempotency import _in_another_connection
+from tests.database.waiting import wait_until_blocked
 from tests.faces.api.test_api_publishing_once import wait_until_two_wait
 from tests.faces.api.test_api_schema import operations, schema
 from tests.faces.apis import ALL_SCOPES, Program, a_program
@@ -123,6 +125,27 @@ def test_one_of_two_concurrent_changes_succeeds(chief, ways) -> None:
     assert sorted(one.status_code for one in answers) == [200, 412]
     [made] = [one for one in answers if one.status_code == 200]
     assert chief.send("get", way)["ETag"] == made["ETag"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_with_if_match_and_another_change_do_not_deadlock(chief, ways, monkeypatch) -> None:
+    """Both take the lock of the queue's claims before its row."""
+    queue = Queue.objects.get(name="urgent")
+
+    def other_change():
+        return named_queues.change(queue, schedule=[], max_in_progress=2, now=timezone.now())
+
+    # This change has locked the claims, and not yet the row.
+    with stopped_in(monkeypatch, named_queues, "_set_schedule") as (arrived, go):
+        other = Meanwhile(other_change)
+        assert arrived.wait(PATIENCE)
+        matching = Meanwhile(lambda: change(chief, ways["change_queue"], {"order": "lifo"}, "*"))
+        wait_until_blocked()
+        go.set()
+        assert other.wait().max_in_progress == 2
+        assert matching.wait().status_code == 200
+    queue.refresh_from_db()
+    assert (queue.max_in_progress, queue.order) == (2, "lifo")
 
 
 def test_every_patch_operation_supports_if_match(schema) -> None:

@@ -102,7 +102,7 @@ RULES = (
     ),
     Switch(
         "A workunit, batch or host is named by its id or its name",
-        Code("scheduler.api.references:is_id", always(True)),
+        Code("scheduler.api.names_and_ids:is_id", always(True)),
         (
             f"{REFERENCES}::test_a_workunit_is_read_by_its_name",
             f"{REFERENCES}::test_a_batch_is_read_by_its_name",
@@ -111,7 +111,7 @@ RULES = (
     ),
     Switch(
         "An app or queue is named by its name or its id",
-        Code("scheduler.api.references:_name", lambda _rows, text: text),
+        Code("scheduler.api.names_and_ids:_name", lambda _rows, text: text),
         (
             f"{REFERENCES}::test_an_app_is_read_by_its_id",
             f"{REFERENCES}::test_a_queue_is_read_by_its_id",
@@ -195,7 +195,12 @@ RULES = (
     ),
     Switch(
         "A change is refused if the resource changed since the ETag was issued",
-        Code("scheduler.api.http.matching:_with_locked", lambda _rows, act: act()),
+        Code("scheduler.api.http.matching:_lock", always(None)),
+        (MATCHING,),
+    ),
+    Switch(
+        "A change of a queue with If-Match locks its claims before its row",
+        Code("scheduler.api.endpoints.queues:OneQueue.lock_first", always(None)),
         (MATCHING,),
     ),
     Switch(

@@ -210,12 +210,27 @@ RULES = (
     ),
     Switch(
         "A workunit that its queue does not accept any more is not retried",
-        Code("scheduler.queues.admission:Admission.accepts", always(True)),
+        Code("scheduler.queues.rules.accepted_work:Admission.accepts", always(True)),
         (QUEUE_RACES,),
     ),
     Switch(
-        "Unfinished workunits of other apps keep the app of a queue",
-        Sql("queues/read_work_of_other_apps", "app_id <> %(app_id)s::bigint", "FALSE"),
+        "A queue does not change its app, trust or name while workunits are submitted to it",
+        Code("scheduler.queues.admission:lock_against_work", always(None)),
+        (QUEUE_RACES,),
+    ),
+    Switch(
+        "Unfinished workunits of apps with lower ids keep the app of a queue",
+        Sql("queues/read_work_of_other_apps", "app_id < %(app_id)s::bigint", "FALSE"),
+        (QUEUES,),
+    ),
+    Switch(
+        "Unfinished workunits of apps with higher ids keep the app of a queue",
+        Sql("queues/read_work_of_other_apps", "app_id > %(app_id)s::bigint", "FALSE"),
+        (QUEUES,),
+    ),
+    Switch(
+        "Unfinished workunits with an infinite deadline keep a queue trusted",
+        Sql("queues/read_endless_work", "queue_id = %(queue_id)s::bigint", "FALSE"),
         (QUEUES,),
     ),
     Switch(

@@ -111,6 +111,11 @@ def test_the_state_of_tdf2(results: str, fields: dict[str, object], state: str):
         ("error error sent", {}, "failed_archive failed_archive running"),
         ("error valid", {"canonical_result_id": 2}, "failed_archive completed"),
         ("error error", failed(M.TOO_MANY_ERROR_RESULTS), "failed_archive failed_count"),
+        # A success that was found invalid is a failed attempt, in whatever order.
+        ("invalid valid", {"canonical_result_id": 2}, "failed_archive completed"),
+        ("valid invalid", DONE, "completed failed_archive"),
+        ("valid error", DONE, "completed failed_archive"),
+        ("invalid unsent", {}, "failed_archive open"),
         ("noreply error", failed(M.EXPIRED), "failed_archive failed_time"),
         ("valid valid", {**DONE, **ARCHIVED}, "completed_archive completed_archive"),
         ("success sent", {}, "closed closed"),

@@ -37,9 +37,9 @@ QUEUES = {
 def test_workunits_that_do_not_fit_their_queue_are_refused(
     fields: dict[str, Any], fault: str
 ) -> None:
-    found = queueing.faults([NewWorkunit(**fields)], app="primes", queues=QUEUES)
-    assert bool(found) is bool(fault)
-    assert fault in "".join(str(each) for faults in found.values() for each in faults)
+    faults = queueing.faults([NewWorkunit(**fields)], app="primes", queues=QUEUES)
+    assert bool(faults) is bool(fault)
+    assert fault in "".join(str(each) for faults_ in faults.values() for each in faults_)
 
 
 def test_a_queue_of_another_app_is_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from scheduler.queues.facts import FOREVER
+from scheduler.queues.rules.accepted_work import WITHOUT_QUEUE, Admission
 from scheduler.work.submission.facts import NewWorkunit, QueueTarget
 from scheduler.work.submission.rules.new_workunits import Fault, shape
 
@@ -37,7 +38,8 @@ def _faults(workunit: NewWorkunit, app: str, queues: Mapping[str, QueueTarget]) 
             "check the spelling, or leave it out; `scientist queue list` lists the queues.",
         )
         return
-    if queue is not None and queue.app not in (None, app):
+    admission = WITHOUT_QUEUE if queue is None else Admission(queue.app, queue.trusted)
+    if queue is not None and not admission.accepts_app(app):
         yield Fault(
             f"Queue {queue.name} accepts only work of app {queue.app}, not of {app}.",
             "name another queue, or leave it out.",
@@ -47,8 +49,7 @@ def _faults(workunit: NewWorkunit, app: str, queues: Mapping[str, QueueTarget]) 
             f"The workunit has both the queue {queue.name} and a target.",
             "leave one of them out; the lists of a queue restrict it to hosts and accounts.",
         )
-    # Results of volunteers must time out some day; the hosts of a trusted queue belong to the lab.
-    if workunit.delay_bound == FOREVER and not (queue is not None and queue.trusted):
+    if not admission.accepts_deadline(workunit.delay_bound):
         yield Fault(
             "The deadline is infinite, which only trusted queues allow.",
             "give delay_bound_seconds as a number, or name a trusted queue.",

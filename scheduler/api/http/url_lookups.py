@@ -1,4 +1,4 @@
-"""References to rows in URLs, which are resolved before an operation is handled."""
+"""Names and ids of rows in URLs, which are looked up before an operation is handled."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ Handler = TypeVar("Handler", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class UrlLookup:
     """A text of a URL, and the function that returns the id or name for which it stands."""
 
     text: str
     find: Callable[[Request, str], int | str]
 
 
-def with_references(handler: Handler) -> Handler:
-    """Return a handler whose arguments of type `Reference` are replaced by ids or names.
+def with_url_lookups(handler: Handler) -> Handler:
+    """Return a handler whose arguments of type `UrlLookup` are replaced by ids or names.
 
     They are found after the checks of `Endpoint.initial`.
     """
@@ -31,7 +31,7 @@ def with_references(handler: Handler) -> Handler:
     @functools.wraps(handler)
     def wrapper(view: Any, request: Request, *args: Any, **kwargs: Any) -> Response:
         resolved = {
-            name: value.find(request, value.text) if isinstance(value, Reference) else value
+            name: value.find(request, value.text) if isinstance(value, UrlLookup) else value
             for name, value in kwargs.items()
         }
         answer: Response = handler(view, request, *args, **resolved)

@@ -1,0 +1,107 @@
+"""A change of a queue reads few pages, however much unfinished work the queue has."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import connection
+
+from scheduler import sql
+from scheduler.models import App, Queue
+from scheduler.queues import named_queues
+from scheduler.queues.facts import FOREVER
+from tests import rows
+from tests.conftest import NOON
+
+pytestmark = pytest.mark.django_db
+
+COUNT = 20_000
+#: A descent of the index and one row, for each of two probes; all work has hundreds of pages.
+MAX_PAGES = 12
+
+_FILL = """
+INSERT INTO workunit
+(name, app_id, queue_id, delay_bound, finished_at, outputs, meta, created_at)
+SELECT
+    'q' || %(queue_id)s::bigint || 'a' || %(app_id)s::bigint || '_' || n,
+    %(app_id)s::bigint, %(queue_id)s::bigint, %(delay_bound)s::interval,
+    %(finished_at)s::timestamptz, '[]'::jsonb, '{}'::jsonb, now()
+FROM generate_series(1, %(count)s::integer) AS n
+"""
+
+
+def fill(
+    queue: Queue,
+    app: App,
+    *,
+    delay_bound: timedelta = timedelta(days=7),
+    finished_at: datetime | None = None,
+) -> None:
+    params = {
+        "queue_id": queue.pk,
+        "app_id": app.pk,
+        "delay_bound": delay_bound,
+        "finished_at": finished_at,
+        "count": COUNT,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_FILL, params)
+
+
+@pytest.fixture
+def queue() -> Queue:
+    """Return a queue whose work its app and finite deadlines allow, beside other work."""
+    before, own, after = (rows.an_app(name) for name in ("before", "own", "after"))
+    queue = named_queues.create(name="lab", trusted=True, now=NOON)
+    other = named_queues.create(name="other", trusted=True, now=NOON)
+    with connection.cursor() as cursor:
+        # Otherwise the planner would count the pages of rows that earlier tests rolled back.
+        cursor.execute("TRUNCATE workunit CASCADE")
+        cursor.execute("SET LOCAL session_replication_role = replica")
+    fill(queue, own)
+    # Rows that only look like a match: finished ones, and those of another queue.
+    for app in (before, after):
+        fill(queue, app, finished_at=NOON, delay_bound=FOREVER)
+        fill(other, app, delay_bound=FOREVER)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = origin")
+        cursor.execute("ANALYZE workunit, queue, app")
+    return queue
+
+
+def pages(plan: dict[str, Any]) -> int:
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
+    return [plan, *(node for child in plan.get("Plans", ()) for node in nodes(child))]
+
+
+def executed(name: str, params: dict[str, int]) -> dict[str, Any]:
+    """Return the plan of a statement with its costs, as its second run has them."""
+    with connection.cursor() as cursor:
+        for _ in ("to read the catalog", "to count"):
+            cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.load(name)}", params)
+            (plan,) = cursor.fetchone()
+    return (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
+
+
+@pytest.mark.parametrize("options", [settings.PLANS, settings.WEB_PLANS], ids=["daemons", "web"])
+@pytest.mark.parametrize("name", ["read_work_of_other_apps", "read_endless_work"])
+def test_a_probe_of_a_large_queue_reads_few_pages(queue: Queue, name: str, options: str) -> None:
+    with connection.cursor() as cursor:
+        for option in options.split("-c ")[1:]:
+            cursor.execute(f"SET LOCAL {option}")
+    params = {"queue_id": queue.pk}
+    if name == "read_work_of_other_apps":
+        params["app_id"] = App.objects.get(name="own").pk
+    plan = executed(f"queues/{name}", params)
+    scans = [node for node in nodes(plan) if "Relation Name" in node]
+    assert {node["Index Name"] for node in scans} == {name}
+    assert all("Index Cond" in node for node in scans)
+    assert plan["Actual Rows"] == 0
+    assert pages(plan) <= MAX_PAGES
