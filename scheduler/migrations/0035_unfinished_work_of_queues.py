@@ -22,7 +22,7 @@ class Migration(migrations.Migration):
                 name="read_work_of_other_apps",
             ),
         ),
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="workunit",
             index=models.Index(
                 fields=["queue", "app"],
@@ -34,11 +34,11 @@ class Migration(migrations.Migration):
                 name="read_endless_work",
             ),
         ),
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="batch",
             index=models.Index(fields=["name", "submitter"], name="find_batch_by_name"),
         ),
-        AddIndexAgain(
+        ReplaceIndexConcurrently(
             model_name="host",
             index=models.Index(fields=["domain_name", "account"], name="find_host_by_name"),
         ),
