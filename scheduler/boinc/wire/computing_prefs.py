@@ -174,9 +174,7 @@ GROUPS: Final[Mapping[str, tuple[Setting, ...]]] = {
             9999,
             "0 means that transfers are not limited.",
         ),
-        Setting(
-            "net_start_hour", "Transfer only from", 0, "hour of the day", 0, 24, _SAME_HOURS
-        ),
+        Setting("net_start_hour", "Transfer only from", 0, "hour of the day", 0, 24, _SAME_HOURS),
         Setting("net_end_hour", "Transfer only until", 0, "hour of the day", 0, 24),
     ),
 }
