@@ -1,6 +1,6 @@
 -- Reads one unfinished workunit of a queue that belongs to another app.  Two probes of the index
--- with this name: `app_id <>` would read all unfinished work of the queue if there is none.  Without
--- their order, the planner may scan the table, because it expects that many rows match.
+-- with this name: without a match, `app_id <>` would read all unfinished work of the queue.  Without
+-- the order, the planner may scan the table, because it expects that many rows match.
 (
     SELECT id
     FROM workunit

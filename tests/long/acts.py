@@ -255,14 +255,14 @@ def two_batches_of_rpcs(world, chance):
     half = (len(holders) + 1) // 2
     acts = []
     for indexes in (holders[:half] + others[:1], holders[half:] + others[1:2]):
-        saids = [
+        options_of_each = [
             {
                 "reports": [(name, ends(chance)) for name in world.computers[index].held],
                 "wants": 5e4,
             }
             for index in indexes
         ]
-        acts.append(act("meet_together", indexes, saids))
+        acts.append(act("meet_together", indexes, options_of_each))
     return [*acts, passes(chance, chance.choice(("transitioner", "validator")))]
 
 

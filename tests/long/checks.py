@@ -51,13 +51,13 @@ FROM bundle_member AS m INNER JOIN bundle AS b ON b.id = m.bundle_id
 
 def broken(now):
     """Return the violations that fsck finds, and credit totals that differ from the entries."""
-    found = [
+    violations = [
         f"{one.name}: {violation.name} {violation.detail}"
         for one in invariants()
         for violation in one.find(now)
     ]
     differences = recompute_credit.compare(recompute_credit.Scope(), progress=lambda _n: None)
-    return found + [f"credit: {difference}" for difference in differences]
+    return violations + [f"credit: {difference}" for difference in differences]
 
 
 def broken_queues(now):
@@ -111,47 +111,47 @@ def over_limit(before, after):
 
 def unfinished():
     """Return workunits and results in an unfinished state; call it when no daemon has work."""
-    found = [
+    violations = [
         f"workunit {name} is not assimilated: canonical {canonical}, errors {errors}"
         for name, canonical, errors in Workunit.objects.exclude(assimilate_state=2).values_list(
             "name", "canonical_result_id", "error_mask"
         )
     ]
-    found += [
+    violations += [
         f"workunit {name} is still due for the transitioner, at {at}"
         for name, at in Workunit.objects.exclude(transition_at=None).values_list(
             "name", "transition_at"
         )
     ]
-    found += [
+    violations += [
         f"workunit {workunit_id} is still in the transitioner's queue"
         for workunit_id in WorkunitWakeup.objects.values_list("workunit_id", flat=True)
     ]
-    found += [
+    violations += [
         f"result {name} is not over: {state}"
         for name, state in Result.objects.exclude(server_state=5).values_list(
             "name", "server_state"
         )
     ]
-    found += [
+    violations += [
         f"result {name} keeps its files: {state}"
         for name, state in Result.objects.exclude(file_delete_state=2).values_list(
             "name", "file_delete_state"
         )
     ]
-    found += [
+    violations += [
         f"task list {pk} is not closed: {state}, ready: {is_ready}"
         for pk, state, is_ready in Bundle.objects.exclude(state=BundleState.CLOSED).values_list(
             "pk", "state", "is_ready"
         )
     ]
-    found += [
+    violations += [
         f"slot {number} of queue {queue} is in use"
         for number, queue in QueueSlot.objects.exclude(result=None).values_list(
             "number", "queue__name"
         )
     ]
-    return found
+    return violations
 
 
 def stranded():
@@ -176,20 +176,20 @@ def sink_faults(submitted, deaths):
     Transactional assimilators must be called once, others at least once and at most `1 + deaths`
     times with the same key; `copy_files` must leave a file.
     """
-    rows, found = counted.rows(), []
+    rows, violations = counted.rows(), []
     for name, app in submitted.items():
         sink = APPS[app].get("assimilator", "copy_files")
         if sink.endswith("write_a_row"):
             if rows.pop(name, 0) != 1:
-                found.append(f"{name} is not exactly once in the table of answers")
+                violations.append(f"{name} is not exactly once in the table of answers")
         elif sink.endswith("remember"):
             keys = counted.said.get(name, set())
             times = sum(counted.handed_over[key] for key in keys)
             if len(keys) != 1 or times > 1 + deaths:
-                found.append(f"{name} was handed over {times} times as {sorted(keys)}")
+                violations.append(f"{name} was handed over {times} times as {sorted(keys)}")
         elif not any((settings.VAR_DIR / "results" / app / name).glob("*")):
-            found.append(f"{name} left no file among the results")
-    return found + [f"{name} was never submitted but answered" for name in rows]
+            violations.append(f"{name} left no file among the results")
+    return violations + [f"{name} was never submitted but answered" for name in rows]
 
 
 def twice(submitted):
@@ -205,25 +205,27 @@ def twice(submitted):
 
 def stray_files(excused, *, orphans):
     """Return files that no row names; with `orphans`, downloads without a row are allowed."""
-    found = [
+    violations = [
         f"upload {path.name} is unneeded" for path in _files("upload") if path.name not in excused
     ]
-    known = set(File.objects.values_list("name", flat=True))
-    return found + [
+    names = set(File.objects.values_list("name", flat=True))
+    return violations + [
         f"download {path.name} is unneeded"
         for path in _files("download")
-        if path.name not in known and not orphans
+        if path.name not in names and not orphans
     ]
 
 
 def left_over():
     """Return workunits and downloads that remain after the purger has finished."""
-    found = [f"{name} was not purged" for name in Workunit.objects.values_list("name", flat=True)]
-    found += [
+    violations = [
+        f"{name} was not purged" for name in Workunit.objects.values_list("name", flat=True)
+    ]
+    violations += [
         f"workunit {workunit_id} is still a member of task list {bundle_id}"
         for workunit_id, bundle_id in BundleMember.objects.values_list("workunit_id", "bundle_id")
     ]
-    return found + [
+    return violations + [
         f"download {path.name} remains without a workunit"
         for path in _files("download")
         if not is_app_file(path)

@@ -189,7 +189,7 @@ def report(world, chance):
 @rule(8)
 def several_at_once(world, chance):
     indexes = chance.sample(range(len(world.computers)), chance.randint(2, 5))
-    saids = [
+    options_of_each = [
         {
             "reports": [
                 (name, chance.choice(("right", "right", *ENDS)))
@@ -200,7 +200,7 @@ def several_at_once(world, chance):
         }
         for index in indexes
     ]
-    world.meet_together(indexes, saids)
+    world.meet_together(indexes, options_of_each)
 
 
 @rule(3)
@@ -225,9 +225,9 @@ def lose_a_result(world, chance):
 
 @rule(1)
 def detach(world, chance):
-    known = [computer for computer in world.computers if computer.host_id]
-    if known:
-        world.meet(chance.choice(known), forgets=True, wants=chance.choice((0.0, 1.0)))
+    attached = [computer for computer in world.computers if computer.host_id]
+    if attached:
+        world.meet(chance.choice(attached), forgets=True, wants=chance.choice((0.0, 1.0)))
 
 
 @rule(1)
@@ -256,10 +256,10 @@ for _weight, _wish in ((2, "cancel"), (1, "hold"), (2, "release"), (2, "revalida
 
 @rule(2)
 def change_a_batch(world, chance):
-    if found := list(Batch.objects.order_by("pk")):
+    if existing := list(Batch.objects.order_by("pk")):
         wishes = ("accelerate", "slow down", "complete", "complete", "abort", "retire", "finish")
         wish = chance.choice(wishes)
-        world.change_batch(wish, chance.choice(found))
+        world.change_batch(wish, chance.choice(existing))
 
 
 # Queues, task lists and the pool
@@ -289,15 +289,15 @@ def change_what_a_queue_accepts(world, chance):
     world.change_admission(chance.choice(list(NAMED_QUEUES)), **facts)
 
 
-def _known(world, chance):
+def _attached(world, chance):
     """Return the index of a random computer that has contacted the server, or None."""
-    known = [index for index, computer in enumerate(world.computers) if computer.host_id]
-    return chance.choice(known) if known else None
+    attached = [index for index, computer in enumerate(world.computers) if computer.host_id]
+    return chance.choice(attached) if attached else None
 
 
 @rule(5)
 def acquire_from_the_pool(world, chance):
-    if (index := _known(world, chance)) is not None:
+    if (index := _attached(world, chance)) is not None:
         world.acquire(index, chance.randint(1, 3))
 
 
@@ -305,16 +305,16 @@ def acquire_from_the_pool(world, chance):
 def claim_by_id(world, chance):
     """Claim a result of a queue: an unsent one, or (seldom) one that another host has."""
     states = [ServerState.UNSENT] if chance.random() < 0.8 else list(ServerState)
-    found = Result.objects.filter(target_kind=Target.QUEUE, server_state__in=states)
-    ids, index = list(found.order_by("pk").values_list("pk", flat=True)), _known(world, chance)
+    results = Result.objects.filter(target_kind=Target.QUEUE, server_state__in=states)
+    ids, index = list(results.order_by("pk").values_list("pk", flat=True)), _attached(world, chance)
     if ids and index is not None:
         world.claim(index, chance.choice(ids))
 
 
 def _holder(world, chance):
     """Return a random (computer, result) of a task list or a queue, or None."""
-    found = world.holders(chance.choice((Target.QUEUE, Target.BUNDLE, Target.BUNDLE)))
-    return chance.choice(found) if found else None
+    held_results = world.holders(chance.choice((Target.QUEUE, Target.BUNDLE, Target.BUNDLE)))
+    return chance.choice(held_results) if held_results else None
 
 
 @rule(6)

@@ -95,17 +95,17 @@ def walk(ground, seed, tried):
     try:
         play(ground, steps, tried)
     except Broken as error:
-        shorter, said = shrink(ground, steps, error)
+        shorter, message = shrink(ground, steps, error)
         told = "\n".join(f"  {step.rule} {step.seed}" for step in shorter)
         raise WalkFailed(
             f"The walk of seed {seed} broke a promise (LONG_SEED={seed} LONG_WALKS=1):\n"
-            f"{said}\nShortest walk found, {len(shorter)} of {len(steps)} steps:\n{told}"
+            f"{message}\nShortest walk found, {len(shorter)} of {len(steps)} steps:\n{told}"
         ) from error.__cause__
 
 
 def shrink(ground, steps, error):
     """Return a shorter failing walk and its error text; drops smaller and smaller pieces."""
-    said, until = str(error), time.monotonic() + SHRINK_FOR
+    message, until = str(error), time.monotonic() + SHRINK_FOR
     size = len(steps) // 2
     while size and time.monotonic() < until:
         start = 0
@@ -114,8 +114,8 @@ def shrink(ground, steps, error):
             try:
                 play(ground, fewer, Counter())
             except Broken as again:
-                steps, said = fewer, str(again)
+                steps, message = fewer, str(again)
             else:
                 start += size
         size //= 2
-    return steps, said
+    return steps, message

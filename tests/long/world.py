@@ -102,8 +102,8 @@ class World:
 
         Late uploads (`strays`) are ignored, because they are deleted with the antique files.
         """
-        found = checks.broken(max(self.now, self.latest))
-        return [one for one in found if self.strays.isdisjoint(one.split())]
+        violations = checks.broken(max(self.now, self.latest))
+        return [one for one in violations if self.strays.isdisjoint(one.split())]
 
     def arm(self, number, *, after):
         """Let the next act die before or after its n-th statement or commit."""
@@ -165,9 +165,9 @@ class World:
 
     def run(self, daemon, *, shard=(0, 1), limit=1000):
         """Run one pass of a daemon; return its tally, or None if it died."""
-        found = registry.find(daemon)
+        module = registry.find(daemon)
         return self.happen(
-            daemon, lambda: found.run_pass(now=self.now, limit=limit, shard=Shard(*shard))
+            daemon, lambda: module.run_pass(now=self.now, limit=limit, shard=Shard(*shard))
         )
 
     def run_in_turn(self, *daemons):
@@ -175,25 +175,30 @@ class World:
         for daemon in daemons:
             self.run(daemon)
 
-    def meet(self, computer, **said):
+    def meet(self, computer, **options):
         """Upload outputs, then send one RPC; its reply is lost if the server dies."""
-        return self.meet_together([(self.computers + self.angels).index(computer)], [said])
+        return self.meet_together([(self.computers + self.angels).index(computer)], [options])
 
-    def meet_of(self, index, **said):
+    def meet_of(self, index, **options):
         """Send one RPC of the computer with this index; for acts in other processes."""
-        return self.meet_together([index], [said])
+        return self.meet_together([index], [options])
 
-    def meet_together(self, indexes, saids):
+    def meet_together(self, indexes, options_of_each):
         """Send RPCs of several computers, which the server answers in one batch."""
         them = [(self.computers + self.angels)[index] for index in indexes]
-        for computer, said in zip(them, saids, strict=True):
-            self.note(f"{computer.name} says {said}")
-            for name, end in said.get("reports", ()):
+        for computer, options in zip(them, options_of_each, strict=True):
+            self.note(f"{computer.name} sends {options}")
+            for name, end in options.get("reports", ()):
                 computer.upload(self, name, end)
-        self.happen("rpc" if len(them) == 1 else "rpcs", lambda: self._converse(them, saids))
+        self.happen(
+            "rpc" if len(them) == 1 else "rpcs", lambda: self._converse(them, options_of_each)
+        )
 
-    def _converse(self, them, saids):
-        calls = [computer.speak(**said) for computer, said in zip(them, saids, strict=True)]
+    def _converse(self, them, options_of_each):
+        calls = [
+            computer.speak(**options)
+            for computer, options in zip(them, options_of_each, strict=True)
+        ]
         with patch.object(conversation.log, "warning", _no_batch_is_undone):
             replies = conversation.answer_all(calls, config=settings.PROJECT, now=self.now)
         for computer, call, reply in zip(them, calls, replies, strict=True):
@@ -402,10 +407,10 @@ class World:
             self.tried["refused a claim"] += 1
             self.note(f"{what} is refused: {refusal}")
             return []
-        found = claimed if isinstance(claimed, list) else [claimed]
-        self.tried["claimed from the pool"] += len(found)
-        self.note(f"{self.computers[index].name} claims {[one.name for one in found]}")
-        return found
+        results = claimed if isinstance(claimed, list) else [claimed]
+        self.tried["claimed from the pool"] += len(results)
+        self.note(f"{self.computers[index].name} claims {[one.name for one in results]}")
+        return results
 
     def holders(self, kind):
         """Return (computer, result) of all results in progress of queues or of task lists."""
@@ -421,8 +426,8 @@ class World:
         """Check queues and task lists, and count the rows; return the numbers for the next call."""
         rows, after = checks.queue_rows(), checks.queue_numbers()
         self.tried.update(rows)
-        found = checks.over_limit(before, after)
-        checks.hold(found + (checks.broken_queues(self.now) if rows.total() else []))
+        violations = checks.over_limit(before, after)
+        checks.hold(violations + (checks.broken_queues(self.now) if rows.total() else []))
         return after
 
     def open_queues(self):

@@ -1,4 +1,4 @@
-"""Names and ids of rows in URLs, which are looked up before an operation is handled."""
+"""Names and ids of rows in URLs, looked up before an operation is handled."""
 
 from __future__ import annotations
 

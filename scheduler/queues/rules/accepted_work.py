@@ -34,5 +34,5 @@ class Admission(NamedTuple):
         return self.trusted or delay_bound != FOREVER
 
 
-#: What work without a queue may be.
+#: The admission of work without a queue.
 WITHOUT_QUEUE = Admission(app=None, trusted=False)

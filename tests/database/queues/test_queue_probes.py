@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.migrations.loader import MigrationLoader
 
 from scheduler import sql
 from scheduler.models import App, Queue
@@ -105,3 +107,19 @@ def test_a_probe_of_a_large_queue_reads_few_pages(queue: Queue, name: str, optio
     assert all("Index Cond" in node for node in scans)
     assert plan["Actual Rows"] == 0
     assert pages(plan) <= MAX_PAGES
+
+
+@pytest.mark.django_db(transaction=True)
+def test_interrupted_migration_of_the_indexes_can_be_repeated() -> None:
+    name = "0035_unfinished_work_of_queues"
+    module = importlib.import_module(f"scheduler.migrations.{name}")
+    before = MigrationLoader(connection).project_state(("scheduler", "0034_hardware_counts"))
+    indexes = [operation.index.name for operation in module.Migration.operations]
+    with connection.cursor() as cursor:
+        # As an interruption leaves them: one does not exist yet.
+        cursor.execute(f"DROP INDEX {indexes[-1]}")
+    with connection.schema_editor(atomic=False) as editor:
+        module.Migration(name, "scheduler").apply(before, editor)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM pg_indexes WHERE indexname = ANY(%s)", [indexes])
+        assert cursor.fetchone() == (4,)
