@@ -31,7 +31,6 @@ _CHANGES: dict[str, dict[str, Any]] = {
     "failed": {"error_mask": 1},
     "cancelled": {"cancel_requested_at": _NOW},
     "held": {"release_state": ReleaseState.HELD},
-    "inactive": {"release_state": ReleaseState.INACTIVE},
     "waits for another": {"pending_dependency_count": 1},
     "starts later": {"start_after": _NOW + _HOUR},
     "may start": {"start_after": _NOW - _HOUR},
