@@ -12,12 +12,18 @@ from scheduler.models import Team
 from scheduler.people.account_keys import BadName
 from scheduler.people.teams import TakenName, TeamRefused
 from scheduler.people.teams.team_profiles import MAX_COUNTRY, MAX_DESCRIPTION, MAX_URL
+from scheduler.people.throttle import TooManyAttempts
 
 _KINDS = [(kind.value, kind.label.capitalize()) for kind in Team.Kind]
 
 
 class TeamForm(forms.Form):
-    """The fields of `TeamProfile`."""
+    """The fields of `TeamProfile`.
+
+    `refusal` is the throttle's refusal; `web.refusals` sets the status of the page by it.
+    """
+
+    refusal: TooManyAttempts | None = None
 
     name = forms.CharField(label=_("Name"), max_length=254)
     kind = forms.TypedChoiceField(label=_("Type"), choices=_KINDS, coerce=int)
@@ -49,5 +55,8 @@ class TeamForm(forms.Form):
             yield
         except (BadName, TakenName) as refusal:
             self.add_error("name", str(refusal))
+        except TooManyAttempts as refusal:
+            self.refusal = refusal
+            self.add_error(None, str(refusal))
         except TeamRefused as refusal:
             self.add_error(None, str(refusal))

@@ -125,10 +125,13 @@ class MyTeam(Endpoint):
         status=201,
         body=NewTeam,
         idempotent=True,
-        problems=(409,),
+        problems=(409, 429),
     )
     def post(self, request: Request) -> Response:
-        """Creates a team, whose founder and first member is the account; it leaves its team."""
+        """Creates a team, whose founder and first member is the account; it leaves its team.
+
+        An account creates at most five teams a day.
+        """
         team = teams.create(self.account, TeamProfile(**self.body()), now=self.now)
         return self.reply(team, headers={"Location": "/api/v1/me/team"})
 
