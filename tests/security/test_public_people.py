@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from django.test import Client
 
+from scheduler.credit import leaderboards, sealed_positions
+from scheduler.credit.rules.board_positions import Order, Position, read_position
 from scheduler.models import Account, AccountAppCredit, App, Host
 from scheduler.people.personal_data import erasure
 from tests.conftest import NOON
@@ -139,6 +142,58 @@ def test_account_without_consent_has_no_page(app, state):
     browser = Client()
     browser.force_login(an_account("eve", is_staff=True, is_superuser=True))
     assert browser.get(pages[0]).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("/leaderboards/computers", {"share_statistics": False}),
+        ("/leaderboards/computers", {"show_hosts": False}),
+        ("/leaderboards/accounts?app=primes", {"share_statistics": False}),
+    ],
+)
+def test_link_to_the_next_page_contains_no_number_and_no_credit_of_a_hidden_row(
+    app: App, path: str, hidden: dict[str, Any]
+) -> None:
+    """A page can end at a row that is not shown; its link must not describe that row."""
+    for number in range(8):
+        account = an_account(f"v{number}", **hidden)
+        a_host(account, total_credit=Decimal("777.5"))
+        AccountAppCredit.objects.create(
+            account=account, app=app, total=Decimal("777.5"), expavg=1.0
+        )
+    query = "&limit=1" if "?" in path else "?limit=1"
+    link = Program().send("get", path + query).json()["next"]
+    below = parse_qs(urlsplit(link).query)["below"][0]
+    assert "777" not in below
+    assert read_position(below, Order.TOTAL) is None
+    next_page = Program().send("get", link.partition("/api/v1")[2])
+    assert next_page.status_code == 200
+
+
+def test_position_of_a_page_is_valid_for_its_board_and_order_only(app: App) -> None:
+    position = Position(Decimal("777.5"), 12)
+    board = leaderboards.account_board(Order.TOTAL)
+    text = sealed_positions.seal(position, board)
+    assert len(text) < sealed_positions.MAX_LENGTH
+    assert sealed_positions.unseal(text, board) == position
+    for other in (
+        leaderboards.account_board(Order.RECENT),
+        leaderboards.account_board(Order.TOTAL, app),
+        leaderboards.computer_board(Order.TOTAL),
+        leaderboards.team_board(Order.TOTAL),
+    ):
+        assert sealed_positions.unseal(text, other) is None
+    for forged in ("", "777.5_12", text[:-8], text[::-1], "\0", "x" * 1000, "\ud800"):
+        assert sealed_positions.unseal(forged, board) is None
+
+
+def test_longest_position_can_be_read_again() -> None:
+    board = leaderboards.account_board(Order.TOTAL)
+    position = Position(Decimal("9" * 20 + "." + "9" * 20), 2**63 - 1)
+    text = sealed_positions.seal(position, board)
+    assert len(text) <= sealed_positions.MAX_LENGTH
+    assert sealed_positions.unseal(text, board) == position
 
 
 def test_page_of_an_account_hides_computers_and_private_columns(app):

@@ -14,10 +14,10 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from scheduler.credit import hardware_statistics, leaderboards
+from scheduler.credit import hardware_statistics, leaderboards, sealed_positions
 from scheduler.credit.hardware_statistics import Kind
 from scheduler.credit.leaderboards import MAX_PLACE, Board
-from scheduler.credit.rules.board_positions import Order, read_position
+from scheduler.credit.rules.board_positions import Order, Position
 from scheduler.models import Account
 from scheduler.web.volunteers import shown
 
@@ -126,10 +126,14 @@ def _board(
     id of the visitor's line.
     """
     query = query or {}
-    below = read_position(request.GET.get("below", ""), board.order)
+    below = sealed_positions.unseal(request.GET.get("below", ""), board)
     page = leaderboards.read(board, below=below, count=LINES_PER_PAGE)
     own = None if own_id is None else leaderboards.find(board, own_id)
     sort = {} if board.order is Order.TOTAL else {"sort": board.order.value}
+
+    def link_below(position: Position) -> str:
+        return _link(query | sort | {"below": sealed_positions.seal(position, board)})
+
     context |= {
         "board": name,
         "boards": [
@@ -147,9 +151,9 @@ def _board(
         "lines": page.lines,
         "max_place": MAX_PLACE,
         "own": None if own is None else own[0],
-        "own_link": "" if own is None else _link(query | sort | {"below": str(own[1])}),
+        "own_link": "" if own is None else link_below(own[1]),
         "first": (_link(query | sort) or request.path) if below else "",
-        "next": _link(query | sort | {"below": str(page.next)}) if page.next else "",
+        "next": link_below(page.next) if page.next else "",
     }
     if name == "computers":
         context["lines"] = [(line, shown.processor_of(line.row)) for line in page.lines]

@@ -11,8 +11,8 @@ from rest_framework.utils.urls import replace_query_param
 from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, operation
-from scheduler.credit import leaderboards
-from scheduler.credit.rules.board_positions import Order, Position, read_position
+from scheduler.credit import leaderboards, sealed_positions
+from scheduler.credit.rules.board_positions import Order
 
 if TYPE_CHECKING:
     from rest_framework.request import Request
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from scheduler.credit.leaderboards import Board, Line
 
-DEFAULT_LIMIT, MAX_LIMIT, _MAX_TEXT = 50, 100, 60
+DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 
 
 class BoardQuery(StrictQuery):
@@ -32,20 +32,13 @@ class BoardQuery(StrictQuery):
         help_text="The total credit or the recent average, highest first.",
     )
     below = serializers.CharField(
-        max_length=_MAX_TEXT, required=False, help_text="The position in the URL of the next page."
+        max_length=sealed_positions.MAX_LENGTH,
+        required=False,
+        help_text="The position in the URL of the next page.",
     )
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT, help_text="Lines of a page."
     )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Replace the text of the position by a `Position`."""
-        if "below" in attrs:
-            position = read_position(attrs["below"], Order(attrs["sort"]))
-            if position is None:
-                raise serializers.ValidationError({"below": "This is not a position."})
-            attrs["below"] = position
-        return attrs
 
 
 class AccountBoardQuery(BoardQuery):
@@ -190,8 +183,12 @@ def _order(query: dict[str, Any]) -> Order:
 
 
 def _page(request: Request, board: Board, query: dict[str, Any]) -> dict[str, Any]:
-    below: Position | None = query.get("below")
+    below = sealed_positions.unseal(query["below"], board) if "below" in query else None
+    if "below" in query and below is None:
+        raise serializers.ValidationError({"below": "This is not a position."})
     page = leaderboards.read(board, below=below, count=query["limit"])
     url = request.build_absolute_uri()
-    link = None if page.next is None else replace_query_param(url, "below", str(page.next))
+    link = None
+    if page.next is not None:
+        link = replace_query_param(url, "below", sealed_positions.seal(page.next, board))
     return {"next": link, "lines": page.lines}
