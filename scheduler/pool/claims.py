@@ -131,8 +131,11 @@ def acquire(
     with transaction.atomic():
         _lock_host(pool_host)
         queue_ids = [queue.id for queue in _trusted_queues(wanted.queue)]
-        rows_left = acquisition.MAX_ROWS
+        rows_left, acquired = acquisition.MAX_ROWS, Acquired([], 0, all_read=False)
         for delay in _RETRY_DELAYS_SECONDS:
+            # An attempt reads from the beginning, and needs as many rows as the one before.
+            if rows_left < acquired.results_read:
+                break
             sleep(delay)
             host_search = _search(pool_host, most=count, config=config, now=now)
             extent = acquisition.find(
@@ -144,15 +147,16 @@ def acquire(
                 now=now,
             )
             rows_left -= extent.results_read
-            if not host_search.has_feasible:
-                if extent.results_read and not extent.all_read:
-                    raise _none_fits(extent.results_read)
+            if host_search.has_feasible:
+                claimed = _claim(host_search, now=now)
+            elif extent.results_read and not extent.all_read:
+                raise _none_fits(extent.results_read)
+            else:
+                claimed = []
+            acquired = Acquired(claimed, extent.results_read, extent.all_read)
+            if claimed or not host_search.has_feasible:
                 break
-            claimed = _claim(host_search, now=now)
-            # An attempt reads from the beginning, and needs as many rows as the one before.
-            if claimed or rows_left < extent.results_read:
-                return Acquired(claimed, extent.results_read, extent.all_read)
-    return Acquired([], extent.results_read, extent.all_read)
+    return acquired
 
 
 _UNKNOWN = (
