@@ -180,13 +180,13 @@ def test_hosts_with_the_same_address_as_an_attacker_are_answered(project, stack)
 
 def test_slow_upload_completes_during_an_attack(project, stack):
     name = "wu_slow_0_r1_0"
-    said = project.manage(
+    output = project.manage(
         "shell",
         "--no-imports",
         "-c",
         f"from scheduler import signing; print(signing.upload_grant({name!r}, 100000))",
     )
-    grant = said[: said.rindex(".") + 1].strip()
+    grant = output[: output.rindex(".") + 1].strip()
     stack.callback(Drippers(project.port, 200, "127.0.0.9", SCHEDULER).close)
     time.sleep(2.0)
 
@@ -222,13 +222,13 @@ def size_query(name):
 def test_received_part_of_an_interrupted_upload_is_kept(project, stack):
     """The client resumes the upload after the received part."""
     name = "wu_cut_0_r1_0"
-    said = project.manage(
+    output = project.manage(
         "shell",
         "--no-imports",
         "-c",
         f"from scheduler import signing; print(signing.upload_grant({name!r}, 100000))",
     )
-    grant = said[: said.rindex(".") + 1].strip()
+    grant = output[: output.rindex(".") + 1].strip()
     begin = (
         "<data_server_request>\n<core_client_major_version>7</core_client_major_version>\n"
         "<core_client_minor_version>20</core_client_minor_version>\n"
