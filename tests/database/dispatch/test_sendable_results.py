@@ -1,4 +1,4 @@
-"""Scheduler RPCs and the trusted pool agree on which unsent results may be sent to a host."""
+"""RPCs and the trusted pool agree on which unsent results may be sent."""
 
 from __future__ import annotations
 
