@@ -54,16 +54,39 @@ named AS (
     ) AS gpu
 ),
 
+-- Clients send any text: names have no control characters, and no invisible ones that change the
+-- direction of the text around them.
+cleaned AS (
+    SELECT
+        named.kind,
+        named.id,
+        named.account_id,
+        named.total_credit,
+        named.expavg_credit,
+        left(
+            trim(
+                regexp_replace(
+                    left(named.model_name, 1000),
+                    '[[:cntrl:]\s\u200B-\u200F\u2028-\u202E\u2060-\u206F\uFEFF]+',
+                    ' ',
+                    'g'
+                )
+            ),
+            100
+        ) AS model_name
+    FROM named
+),
+
 counted AS (
     SELECT
         kind,
-        left(trim(model_name), 100) AS model_name,
+        model_name,
         count(DISTINCT id) AS computers,
         sum(total_credit) AS total_credit,
         sum(expavg_credit) AS recent_credit
-    FROM named
-    WHERE trim(model_name) <> ''
-    GROUP BY kind, left(trim(model_name), 100)
+    FROM cleaned
+    WHERE model_name <> ''
+    GROUP BY kind, model_name
     HAVING count(DISTINCT account_id) >= %(min_owners)s::bigint
 ),
 

@@ -67,6 +67,23 @@ def shown_founder_id(team: Team) -> int:
     return team.founder_id or 0 if getattr(team, "founder_shares", False) else 0
 
 
+def shown_leaders(team: Team, viewer: Account) -> tuple[int | None, int | None]:
+    """Return the ids of the founder and of who has requested the foundership, None if not shown.
+
+    The founder sees both.  Others see themselves, and accounts that share their statistics.
+    """
+    leaders = (team.founder_id, team.requested_by_id)
+    if viewer.pk == team.founder_id:
+        return leaders
+    others = [id_ for id_ in leaders if id_ not in {None, viewer.pk}]
+    shown = {viewer.pk}
+    if others:
+        rows = Account.objects.filter(sharing.shares(), pk__in=others)
+        shown |= set(rows.values_list("pk", flat=True))
+    founder_id, requester_id = (id_ if id_ in shown else None for id_ in leaders)
+    return founder_id, requester_id
+
+
 def with_founder_shares() -> QuerySet[Team]:
     """Return teams with `founder_shares`: whether the founder is active and shares statistics."""
     return Team.objects.annotate(founder_shares=sharing.shares("founder"))

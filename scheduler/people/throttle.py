@@ -1,4 +1,4 @@
-"""Throttles log-in attempts at every interface, for all processes.
+"""Throttles log-in attempts and new teams at every interface, for all processes.
 
 Theory of operation.  An attempt is charged before the account is read and the password is checked.
 Therefore, concurrent attempts are limited like sequential attempts, and the response to a refused
@@ -37,6 +37,8 @@ _DAY = timedelta(days=1)
 #: Mails with a link that visitors can have sent to one address; more would be a nuisance: a
 #: burst of six, then one every ten minutes.
 _MAILS = Limit("mails", 6, timedelta(hours=1))
+#: Teams that one account creates.  Most members create none; an empty team stays in the lists.
+_TEAMS = Limit("new-teams", 5, _DAY)
 #: A code of a second factor is valid for 30 seconds, and is accepted once.
 _CODE_USES = Limit("used-codes", 1, timedelta(minutes=2))
 
@@ -144,6 +146,21 @@ def charge_mail(
         _charge(attempt, _MAILS, attempt.email, message)
 
 
+def charge_team(account: Account, *, now: datetime) -> Attempt:
+    """Charge the creation of a team to the account; call `refund` if the creation is refused.
+
+    Raises `TooManyAttempts` if the account's daily limit is reached.  Charges nothing if
+    `login_throttle` is off.
+    """
+    attempt = _attempt("create_team", account.email, audit.current_actor().address or "", now)
+    if settings.PROJECT.login_throttle:
+        message = (
+            f"This account has created {_TEAMS.attempts} teams within a day, which is the limit."
+        )
+        _charge(attempt, _TEAMS, str(account.pk), message, hint="")
+    return attempt
+
+
 def charge_code(*, account: Account, address: str, now: datetime) -> Attempt:
     """Charge a code of a second factor to the account, from whatever network.
 
@@ -205,7 +222,14 @@ def _attempt(door: str, email: str, address: str, now: datetime) -> Attempt:
     return Attempt(door, email.strip().lower()[:254], address, network_of(address), now)
 
 
-def _charge(attempt: Attempt, limit: Limit, subject: str, message: str) -> None:
+def _charge(
+    attempt: Attempt,
+    limit: Limit,
+    subject: str,
+    message: str,
+    *,
+    hint: str = ", and check e-mail address and password",
+) -> None:
     key = _key(limit, subject)
     row = sql.fetch_one(
         "people/charge_throttle_bucket",
@@ -217,7 +241,7 @@ def _charge(attempt: Attempt, limit: Limit, subject: str, message: str) -> None:
     if row["must_record"]:
         _record(audit.Event.LOGIN_THROTTLED, attempt, {"limit": limit.name})
     seconds = seconds_to_wait(limit, empty_at=row["empty_at"], now=attempt.now)
-    msg = f"{message} Hint: wait {seconds} seconds, and check e-mail address and password."
+    msg = f"{message} Hint: wait {seconds} seconds{hint}."
     raise TooManyAttempts(msg, seconds)
 
 

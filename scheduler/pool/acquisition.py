@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any
 
 from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import search
-from scheduler.dispatch.candidates import BEFORE_ALL, CandidateStream, Cursor
+from scheduler.dispatch.candidates import BEFORE_ALL, CandidateStream, Cursor, StreamKey
 from scheduler.dispatch.facts import Candidate
 from scheduler.dispatch.search import Search
 from scheduler.lifecycle import Target
-from scheduler.pool.facts import Filter
+from scheduler.pool.facts import Extent, Filter
 from scheduler.queues import slots
 
 #: The maximum number of pages that one attempt reads, each eight times as long as the one before.
@@ -25,8 +25,12 @@ MAX_PAGES = 6
 #: because other hosts may claim some of them.
 _MIN_PAGE_ROWS = 64
 _ROWS_PER_RESULT = 4
-#: The maximum number of rows of a page for each stream, which limits the duration of a statement.
+#: The maximum number of rows of a page for each stream.
 MAX_PAGE_ROWS = 16_384
+#: The maximum number of rows that one request reads, of all streams, pages and attempts together.
+#: It takes about half a second if the limits of the request exclude them, and two or three seconds
+#: if each is judged.
+MAX_ROWS = 65_536
 #: The position before all results of a queue of the order lifo.
 _BEFORE_NEWEST: Cursor = (0, 2**63 - 1)
 #: Stream, position, sendable, result id, workunit id and priority of a page without rows.
@@ -38,34 +42,52 @@ def find(
     wanted: Filter,
     *,
     queue_ids: Collection[int],
+    max_rows: int,
     config: ProjectConfig,
     now: datetime,
-) -> int:
+) -> Extent:
     """Judge results of these queues, page by page, until the host has enough or all are read.
 
-    Returns 0 if all results were read or some are feasible, else the number of results read.
-    The pages of all queues are read together, one statement a page.
+    At most `MAX_PAGES` pages with at most `max_rows` rows together are read.  The pages of all
+    queues are read together, one statement a page, and share the rows that are left equally.
     """
     if not host_search.headroom.total:
-        return 0
+        return Extent(results_read=0, all_read=False)
     _open_streams(host_search, wanted, queue_ids)
     rows = max(_MIN_PAGE_ROWS, _ROWS_PER_RESULT * host_search.headroom.total)
-    rows_read = 0
+    rows_left, unread = max_rows, set(host_search.open_streams)
     for page_number in range(MAX_PAGES):
-        if not host_search.open_streams:
-            return 0
-        page = min(rows << 3 * page_number, MAX_PAGE_ROWS)
-        rows_read += _read(host_search, wanted, page, now=now)
+        if not host_search.open_streams or not rows_left:
+            break
+        page = min(rows << 3 * page_number, MAX_PAGE_ROWS, _equal_share(host_search, rows_left))
+        page_streams = set(islice(host_search.open_streams, rows_left))
+        rows_left -= _read(host_search, wanted, page_streams, page, now=now)
+        unread -= page_streams - host_search.open_streams.keys()
         count_before = host_search.feasible_count
         if any(host_search.candidates.values()):
             search.find_beyond([host_search], unavailable=(), config=config, now=now)
+        _drop_unfit(host_search)
         search.close_full_queues(host_search)
         # Further results would miss their deadlines behind those that are feasible already.
         is_stuck = host_search.saturated and host_search.feasible_count <= count_before
         chosen = set(host_search.chosen_workunits)
         if is_stuck or len(chosen) >= host_search.headroom.total:
-            return 0
-    return rows_read if host_search.open_streams and not host_search.has_feasible else 0
+            break
+    return Extent(results_read=max_rows - rows_left, all_read=not unread)
+
+
+def _equal_share(host_search: Search, rows_left: int) -> int:
+    return max(1, rows_left // len(host_search.open_streams))
+
+
+def _drop_unfit(host_search: Search) -> None:
+    """Drop the candidates that the host can never run, so that they are judged only once."""
+    unfit = {candidate.result_id for candidate, _, _ in host_search.work.lasting}
+    if unfit:
+        host_search.candidates = {
+            key: {id_: each for id_, each in candidates.items() if id_ not in unfit}
+            for key, candidates in host_search.candidates.items()
+        }
 
 
 def _open_streams(host_search: Search, wanted: Filter, queue_ids: Collection[int]) -> None:
@@ -93,9 +115,16 @@ def _open_streams(host_search: Search, wanted: Filter, queue_ids: Collection[int
     host_search.open_streams = {stream.key: stream.after for stream in host_search.streams}
 
 
-def _read(host_search: Search, wanted: Filter, page: int, *, now: datetime) -> int:
-    """Add the candidates of the next page of each open stream; return the number of rows read."""
-    streams = [each for each in host_search.streams if each.key in host_search.open_streams]
+def _read(
+    host_search: Search,
+    wanted: Filter,
+    stream_keys: Collection[StreamKey],
+    page: int,
+    *,
+    now: datetime,
+) -> int:
+    """Add the candidates of the next page of these streams; return the number of rows read."""
+    streams = [each for each in host_search.streams if each.key in stream_keys]
     rows = sql.fetch_rows("pool/read_acquirable", _params(host_search, wanted, streams, page, now))
     rows.sort(key=itemgetter(0, 1))  # stream, position
     by_stream = {number: list(each) for number, each in groupby(rows, key=itemgetter(0))}

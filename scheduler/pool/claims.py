@@ -27,7 +27,7 @@ from scheduler.dispatch.search import Search
 from scheduler.lifecycle import ServerState
 from scheduler.models import Host, Queue
 from scheduler.pool import acquisition
-from scheduler.pool.facts import AvailableResult, ClaimedResult, Filter, PoolHost
+from scheduler.pool.facts import Acquired, AvailableResult, ClaimedResult, Filter, PoolHost
 from scheduler.queues import slots
 from scheduler.queues.facts import QueueFacts
 from scheduler.queues.rules import serving
@@ -121,8 +121,8 @@ def claim_one(
 
 def acquire(
     pool_host: PoolHost, wanted: Filter, *, count: int, config: ProjectConfig, now: datetime
-) -> list[ClaimedResult]:
-    """Claim at most `count` available results that the host can run; return them.
+) -> Acquired:
+    """Claim at most `count` available results that the host can run.
 
     The server selects them in the order of the queues, as a scheduler RPC does.  Fewer are returned
     if other transactions hold some of them.  Raises `ClaimRefused` with the reason `busy`, and with
@@ -131,19 +131,32 @@ def acquire(
     with transaction.atomic():
         _lock_host(pool_host)
         queue_ids = [queue.id for queue in _trusted_queues(wanted.queue)]
+        rows_left, acquired = acquisition.MAX_ROWS, Acquired([], 0, all_read=False)
         for delay in _RETRY_DELAYS_SECONDS:
+            # An attempt reads from the beginning, and needs as many rows as the one before.
+            if rows_left < acquired.results_read:
+                break
             sleep(delay)
             host_search = _search(pool_host, most=count, config=config, now=now)
-            rows_read = acquisition.find(
-                host_search, wanted, queue_ids=queue_ids, config=config, now=now
+            extent = acquisition.find(
+                host_search,
+                wanted,
+                queue_ids=queue_ids,
+                max_rows=rows_left,
+                config=config,
+                now=now,
             )
-            if rows_read:
-                raise _none_fits(rows_read)
-            if not host_search.has_feasible:
-                return []
-            if claimed := _claim(host_search, now=now):
-                return claimed
-    return []
+            rows_left -= extent.results_read
+            if host_search.has_feasible:
+                claimed = _claim(host_search, now=now)
+            elif extent.results_read and not extent.all_read:
+                raise _none_fits(extent.results_read)
+            else:
+                claimed = []
+            acquired = Acquired(claimed, extent.results_read, extent.all_read)
+            if claimed or not host_search.has_feasible:
+                break
+    return acquired
 
 
 _UNKNOWN = (
@@ -322,7 +335,7 @@ def _refusal(name: str, work: Work) -> ClaimRefused:
 def _none_fits(rows_read: int) -> ClaimRefused:
     msg = (
         f"This host may run none of the first {rows_read} unsent results of these queues, and one "
-        "request reads no more. Hint: name another queue or app, or list results with limits and "
-        "claim one by its id."
+        "request reads no more; the others were not read. Hint: name another queue or app, or list "
+        "results with limits and claim one by its id."
     )
     return ClaimRefused("unfit", msg)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -87,3 +88,21 @@ class ClaimedResult:
     id: int
     name: str
     report_deadline: datetime
+
+
+class Extent(NamedTuple):
+    """How many unsent results a request for work has read.
+
+    `all_read` is False if there are others, or may be, of the queues, apps and limits requested.
+    """
+
+    results_read: int
+    all_read: bool
+
+
+class Acquired(NamedTuple):
+    """The results that a request for work has claimed, and how many the server has read for it."""
+
+    results: Sequence[ClaimedResult]
+    results_read: int
+    all_read: bool

@@ -2,6 +2,11 @@
 -- is an app's results of one queue, in the order of the queue: along the index read_candidates for
 -- the order priority, else along results_of_queue, as in `dispatch/read_candidates`.
 --
+-- The statement is not `dispatch/read_candidates`, although both have the same rules of which results
+-- are sendable (a test compares them): this one serves one host, so it applies the limits of the
+-- request, and leaves out what the host had before, before rows are sent to the server's process;
+-- that one serves all hosts of a batch of RPCs, and its plan is tuned for that.
+--
 -- A page is cut along the index before other tables are read, so that its cost depends only on its
 -- number of rows.  Results that the host or its account had before, that do not meet the limits, or
 -- that may not be sent now are left out.  The last row of each page is always returned, because the

@@ -83,9 +83,9 @@ def features():
     """Return the features by number: name, meaning, need, state and missing part."""
     found = {}
     for row, (feature, meaning, need, its_state) in rows(read(FEATURES)):
-        said = A_STATE.fullmatch(its_state)
-        assert said, f"{row}: {its_state!r} is not one of {', '.join(STATES)}"
-        found[row] = (feature, meaning, need, said[1], said[2] or "")
+        match = A_STATE.fullmatch(its_state)
+        assert match, f"{row}: {its_state!r} is not one of {', '.join(STATES)}"
+        found[row] = (feature, meaning, need, match[1], match[2] or "")
     return found
 
 

@@ -388,8 +388,11 @@ class World:
 
         The client does not have the results; the next RPC sends them.
         """
-        act = claims.acquire
-        return self._claim(index, "acquire", act, Filter(), count=count)
+
+        def act(pool_host, **options):
+            return list(claims.acquire(pool_host, Filter(), count=count, **options).results)
+
+        return self._claim(index, "acquire", act)
 
     def claim(self, index, result_id):
         """Claim a result for a host of the pool by its id; a refusal is ignored."""

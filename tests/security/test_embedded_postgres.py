@@ -62,8 +62,8 @@ def connect(server, **changes):
 
 
 def status(server, field):
-    found = server.running()
-    lines = Path(f"/proc/{found.pid}/status").read_text().splitlines()
+    postgres = server.running()
+    lines = Path(f"/proc/{postgres.pid}/status").read_text().splitlines()
     return next(line.split()[1:] for line in lines if line.startswith(f"{field}:"))
 
 
@@ -104,8 +104,8 @@ def test_server_in_a_folder_that_only_root_can_enter_has_no_capabilities(tmp_pat
 def test_server_environment_contains_no_project_secrets(reachable, monkeypatch):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
     server = EmbeddedPostgres(reachable / "scrubbed")
-    found = server.ensure_running()
-    assert b"hush" not in Path(f"/proc/{found.pid}/environ").read_bytes()
+    postgres = server.ensure_running()
+    assert b"hush" not in Path(f"/proc/{postgres.pid}/environ").read_bytes()
 
 
 # Connections

@@ -57,8 +57,8 @@ def tokens(front):
         "    print('token', name, api_tokens.create(account=account, name='t', scopes=scopes,"
         " now=timezone.now())[1])\n"
     )
-    said = front.project.manage("shell", "--no-imports", "-c", code)
-    return dict(re.findall(r"^token (\w+) (\S+)$", said, re.MULTILINE))
+    output = front.project.manage("shell", "--no-imports", "-c", code)
+    return dict(re.findall(r"^token (\w+) (\S+)$", output, re.MULTILINE))
 
 
 def connect(front, *, tls=True):
@@ -80,9 +80,9 @@ def exchange(front, head, body=b"", *, tls=True):
             reply += piece
         headers, _, rest = reply.partition(b"\r\n\r\n")
         # nginx waits some seconds for a body that it refuses; the reply comes before.
-        found = re.search(rb"(?i)^content-length: (\d+)", headers, re.MULTILINE)
+        match = re.search(rb"(?i)^content-length: (\d+)", headers, re.MULTILINE)
         with suppress(OSError):
-            while not (found and len(rest) >= int(found[1])) and (piece := connected.recv(65536)):
+            while not (match and len(rest) >= int(match[1])) and (piece := connected.recv(65536)):
                 rest += piece
     return int(reply.split(b" ", 2)[1]), headers.decode().lower(), rest
 
@@ -279,10 +279,10 @@ def test_plain_http_request_is_redirected_to_https_with_308(front):
 
 def test_forwarding_headers_sent_by_a_client_are_dropped(front):
     """A host is recorded with the address from which nginx got the request."""
-    said = front.project.manage(
+    output = front.project.manage(
         "create_account", "v@example.org", "--password", "a long password", "--json"
     )
-    key = re.findall(r'"([0-9a-f]{32})"', said)[0]
+    key = re.findall(r'"([0-9a-f]{32})"', output)[0]
     body = (
         f"<scheduler_request>\n<authenticator>{key}</authenticator>\n<hostid>0</hostid>\n"
         "<platform_name>x86_64-pc-linux-gnu</platform_name>\n<core_client_major_version>7"

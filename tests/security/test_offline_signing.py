@@ -191,13 +191,13 @@ def test_serve_warns_of_a_private_key_in_a_public_project(settings, capsys, offl
 
 def test_script_app_is_prepared_signed_offline_and_published(offline, script, tmp_path) -> None:
     folder = tmp_path / "to sign"
-    said = run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
-    assert "sum.tar.gz, sum_launcher" in said
+    output = run("publish_app", "sum", "1.00", script, *NEW, "--prepare", folder)
+    assert "sum.tar.gz, sum_launcher" in output
     assert not App.objects.exists()
     sign(offline, folder)
     assert "is signed by" in signer("check", folder, "--key", offline / "code_sign_public")
-    said = run("publish_app", "sum", "1.00", script, *NEW, "--signatures", folder)
-    assert said.startswith("Published sum 1.00")
+    output = run("publish_app", "sum", "1.00", script, *NEW, "--signatures", folder)
+    assert output.startswith("Published sum 1.00")
     for row in AppVersionFile.objects.select_related("file"):
         assert signing.verify(row.file.md5, row.signature, signing.code_sign_key_text())
     # Publishing the same version again needs no signature.
@@ -416,8 +416,8 @@ def test_revoking_the_key_deletes_it_and_republishes_versions(settings, script, 
     run("publish_app", "sum", "1.00", script, *NEW)
     old = signing.code_sign_key_text()
     before = set(AppVersion.objects.all())
-    said = run("rotate_key", "code-sign", "--revoke")
-    assert "Published sum 1.01" in said
+    output = run("rotate_key", "code-sign", "--revoke")
+    assert "Published sum 1.01" in output
     assert all(version.deprecated for version in AppVersion.objects.filter(version_num=100))
     new = AppVersion.objects.filter(deprecated=False)
     assert {version.version_num for version in new} == {101}
@@ -501,8 +501,8 @@ def test_versions_with_an_old_launcher_are_listed_and_republished(
     monkeypatch.setattr(launchers, "_template", lambda: template)
     call_command("hygiene", "--dry-run")
     assert "sum 1.00" in "".join(capsys.readouterr())
-    said = run("republish_apps")
-    assert "Published sum 1.01" in said
+    output = run("republish_apps")
+    assert "Published sum 1.01" in output
     current = AppVersion.objects.filter(deprecated=False)
     assert {version.version_num for version in current} == {101}
     [archive] = {v.files.get(position=1).file for v in current}

@@ -108,10 +108,10 @@ def test_password_change_revokes_strong_keys_on_request(
     door()
     assert not any(access.open().values())
     digest = accounts.password_digest(email=EMAIL, password=NEW)
-    found = accounts.look_up(email=EMAIL, passwd_hash=digest, now=NOON)
-    assert found is not None
-    assert found.key != access.strong
-    assert find_account_by_key(found.key) is not None
+    login = accounts.look_up(email=EMAIL, passwd_hash=digest, now=NOON)
+    assert login is not None
+    assert login.key != access.strong
+    assert find_account_by_key(login.key) is not None
 
 
 @pytest.mark.parametrize("door", ["account_change_password", "admin:auth_user_password_change"])

@@ -75,8 +75,8 @@ def test_everything_that_is_no_listed_field_operator_or_value_is_refused(eve, ex
     with CaptureQueriesContext(connection) as statements:
         answer = search(eve, expression)
     assert answer.status_code in {400, 422}, answer.content
-    said = answer.json()
-    assert said.get("hint") or said["errors"][0]["hint"]
+    reply = answer.json()
+    assert reply.get("hint") or reply["errors"][0]["hint"]
     assert not any('FROM "workunit"' in found["sql"] for found in statements)
 
 

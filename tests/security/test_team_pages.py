@@ -241,3 +241,29 @@ def test_pages_are_not_cached_by_others(ada, team):
 def test_api_of_teams_needs_a_token(team):
     for path in ("/teams", f"/teams/{team.pk}", f"/teams/{team.pk}/members"):
         assert Program().send("get", path).status_code == 401
+
+
+@pytest.mark.parametrize("hidden", [{"share_statistics": False}, {"is_active": False}])
+def test_own_team_names_no_founder_and_no_requester_without_consent(ada, team, hidden):
+    eve, member = a_member(team, "eve"), a_program(a_member(team, "member"))
+    teams.request_foundership(eve, now=NOON)
+    shown = member.send("get", "/me/team").json()
+    assert (shown["founder"], shown["requested_by"]) == (ada.pk, eve.pk)
+    update(ada, **hidden)
+    update(eve, **hidden)
+    for answer in (
+        member.send("get", "/me/team"),
+        member.send("post", "/me/team/join", {"team": team.pk}),
+    ):
+        shown = answer.json()
+        assert (shown["founder"], shown["requested_by"]) == (None, None)
+        assert shown["requested_at"]
+
+
+def test_founder_and_requester_see_their_own_numbers_without_consent(ada, team):
+    eve = a_member(team, "eve", share_statistics=False)
+    update(ada, share_statistics=False)
+    answer = a_program(eve).send("post", "/me/team/foundership", {"action": "request"})
+    assert (answer.json()["founder"], answer.json()["requested_by"]) == (None, eve.pk)
+    shown = a_program(ada).send("get", "/me/team").json()
+    assert (shown["founder"], shown["requested_by"]) == (ada.pk, eve.pk)

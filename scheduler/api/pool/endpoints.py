@@ -20,7 +20,7 @@ from scheduler.pool.facts import Filter, Usage
 if TYPE_CHECKING:
     from rest_framework.request import Request
 
-    from scheduler.pool.facts import ClaimedResult, PoolHost
+    from scheduler.pool.facts import PoolHost
 
 #: The names of fields in the API of Eve, for ours.
 _EVE_NAMES = {"_id": "id"}
@@ -142,9 +142,21 @@ class ClaimedOut(Shown):
 
 
 class ClaimedList(Shown):
-    """Claimed results. After `acquire`, it is empty if the host may run no available result."""
+    """Claimed results."""
 
     results = ClaimedOut(many=True)
+
+
+class AcquiredList(Shown):
+    """Claimed results; the list is empty if no available result that was read fits the host."""
+
+    results = ClaimedOut(many=True)
+    results_read = serializers.IntegerField(
+        help_text="The number of unsent results that the server has looked at."
+    )
+    all_read = serializers.BooleanField(
+        help_text="Whether these were all unsent results of the queues that serve the host."
+    )
 
 
 class PoolOut(Shown):
@@ -282,7 +294,7 @@ class Acquire(PoolEndpoint):
     @operation(
         "Acquire results",
         name="acquire_results",
-        answer=ClaimedList,
+        answer=AcquiredList,
         body=AcquireBody,
         access=Access.POOL,
         problems=(409,),
@@ -290,19 +302,20 @@ class Acquire(PoolEndpoint):
     def post(self, request: Request) -> Response:
         """Claims up to `count` available results, selected in the order of their queues.
 
-        The list is empty if no available result fits. If none of the results that one request reads
-        fits, and there are more, the response is 409 with the reason `unfit`: name another `queue`
-        or `app`, or claim a result by its id.
+        One request looks at a limited number of unsent results, `results_read`. The list is empty
+        if no available result fits. If none of the results that one request reads fits, and there
+        are more, the response is 409 with the reason `unfit`: name another `queue` or `app`, or
+        claim a result by its id.
         """
         body = self.body()
         count = body.pop("count")
         try:
-            results: list[ClaimedResult] = claims.acquire(
+            acquired = claims.acquire(
                 self.pool_host, Filter(**body), count=count, config=settings.PROJECT, now=self.now
             )
         except ClaimRefused as error:
             raise _refusal(error) from error
-        return self.reply({"results": results})
+        return self.reply(acquired)
 
 
 class ReportUsage(PoolEndpoint):

@@ -4,7 +4,8 @@ Theory of operation.  An operation locks the rows of its accounts, in ascending 
 of the team.  A team has one founder, who is a member.  A founder leaves only as the last active
 member, or after the foundership was transferred.  If the account of a founder is erased, the member
 who has requested the foundership gets it, else the active member with the oldest account.  A team
-without active members has no founder; a request for its foundership is granted at once.
+without active members has no founder; a request for its foundership is granted at once.  Whether an
+account is active is checked after its lock, because it may be blocked while an operation waits.
 
 A member may request the foundership.  The founder transfers it or declines.  Without an answer, the
 member may assume it after `ANSWER_WITHIN` (`people.rules`), for example if the founder is no longer
@@ -26,6 +27,7 @@ from scheduler.people.teams.members import join as join
 from scheduler.people.teams.members import leave as leave
 from scheduler.people.teams.members import remove_member as remove_member
 from scheduler.people.teams.team_profiles import TeamProfile as TeamProfile
+from scheduler.people.teams.team_refusals import InactiveAccount as InactiveAccount
 from scheduler.people.teams.team_refusals import NotFounder as NotFounder
 from scheduler.people.teams.team_refusals import NotMember as NotMember
 from scheduler.people.teams.team_refusals import SuccessorChanged as SuccessorChanged

@@ -14,7 +14,7 @@ from scheduler.people.teams.locked_rows import (
     active_member,
     give_foundership,
     is_active_member,
-    lock_accounts,
+    lock_active,
     lock_led,
     lock_own,
     lock_teams,
@@ -26,10 +26,10 @@ from scheduler.people.teams.team_refusals import SuccessorChanged, TeamRefused
 def transfer(team_id: int, member_id: int, *, by: Account, now: datetime) -> Team:
     """Make another member the founder; only the founder may.
 
-    Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if the account is not an active member.
+    Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if an account is not an active member.
     """
     with transaction.atomic():
-        accounts = lock_accounts([by.pk, member_id])
+        accounts = lock_active(by, member_id)
         team = lock_led(team_id, by)
         member = active_member(team, accounts.get(member_id), member_id)
         return give_foundership(team, member, now=now)
@@ -42,7 +42,7 @@ def request_foundership(account: Account, *, now: datetime) -> Team:
     `ANSWER_WITHIN` (or, if the request is unanswered, within `REQUEST_VALID_FOR`).
     """
     with transaction.atomic():
-        locked = lock_accounts([account.pk])[account.pk]
+        locked = lock_active(account)[account.pk]
         team = lock_own(locked)
         if team.founder_id is None:
             return give_foundership(team, locked, now=now)
@@ -68,6 +68,7 @@ def decline_request(team_id: int, *, by: Account, now: datetime) -> Team:
     Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if there is no request.
     """
     with transaction.atomic():
+        lock_active(by)
         team = lock_led(team_id, by)
         if team.requested_by_id is None:
             raise TeamRefused(f"The foundership of {team.name} was not requested.")
@@ -83,7 +84,7 @@ def assume_foundership(account: Account, *, now: datetime) -> Team:
     Raises `TeamRefused` if the account has no request, or if the time has not passed.
     """
     with transaction.atomic():
-        locked = lock_accounts([account.pk])[account.pk]
+        locked = lock_active(account)[account.pk]
         team = lock_own(locked)
         if team.requested_by_id != locked.pk or team.requested_at is None:
             raise TeamRefused(

@@ -8,13 +8,28 @@ from typing import Any, TypeGuard
 
 from scheduler.models import Account, Team
 from scheduler.people import audit
-from scheduler.people.teams.team_refusals import NotFounder, NotMember, TeamRefused, UnknownTeam
+from scheduler.people.teams.team_refusals import (
+    InactiveAccount,
+    NotFounder,
+    NotMember,
+    TeamRefused,
+    UnknownTeam,
+)
 
 
 def lock_accounts(ids: Collection[int]) -> dict[int, Account]:
     """Lock accounts in ascending id, and return them by id; unknown ids are ignored."""
     rows = Account.objects.select_for_update(no_key=True).filter(pk__in=ids).order_by("pk")
     return {account.pk: account for account in rows}
+
+
+def lock_active(by: Account, *others: int) -> dict[int, Account]:
+    """Lock the account that acts and others by id; raise `InactiveAccount` if it may not act."""
+    accounts = lock_accounts([by.pk, *others])
+    account = accounts.get(by.pk)
+    if account is None or not account.is_active:
+        raise InactiveAccount("The account is not active. Hint: ask the project.")
+    return accounts
 
 
 def lock_teams(ids: Collection[int]) -> dict[int, Team]:

@@ -10,9 +10,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from scheduler.models import Account, Team
+from scheduler.people import throttle
 from scheduler.people.teams.locked_rows import (
     forget_request,
     lock_accounts,
+    lock_active,
     lock_led,
     lock_teams,
     not_member,
@@ -28,26 +30,33 @@ from scheduler.people.teams.team_refusals import TakenName, TeamRefused
 def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
     """Create a team; the founder leaves their team, if any, and becomes the first member.
 
-    Raises `BadName`, and `TeamRefused` for an invalid or taken value, or if the founder may not
+    Raises `BadName`, `TooManyAttempts` if the account has created too many teams today,
+    `InactiveAccount`, and `TeamRefused` for an invalid or taken value, or if the founder may not
     leave their team.
     """
     fields = checked_fields(asdict(profile))
-    with transaction.atomic():
-        account = lock_accounts([founder.pk])[founder.pk]
-        prepare_leaving(account)
-        team = _save_new(Team(**fields, founder=account, created_at=now))
-        set_team(account, team.pk)
-        record_change(team, {"created": True, "founder": account.pk}, now=now)
+    attempt = throttle.charge_team(founder, now=now)
+    try:
+        with transaction.atomic():
+            account = lock_active(founder)[founder.pk]
+            prepare_leaving(account)
+            team = _save_new(Team(**fields, founder=account, created_at=now))
+            set_team(account, team.pk)
+            record_change(team, {"created": True, "founder": account.pk}, now=now)
+    except TeamRefused:
+        throttle.refund(attempt)
+        raise
     return team
 
 
 def change(team_id: int, fields: Mapping[str, Any], *, by: Account, now: datetime) -> Team:
     """Change fields of `TeamProfile`; only the founder may.
 
-    Raises `UnknownTeam`, `NotFounder`, `BadName` and `TeamRefused`.
+    Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, `BadName` and `TeamRefused`.
     """
     checked = checked_fields(fields)
     with transaction.atomic():
+        lock_active(by)
         team = lock_led(team_id, by)
         for name, value in checked.items():
             setattr(team, name, value)
@@ -63,11 +72,11 @@ def change(team_id: int, fields: Mapping[str, Any], *, by: Account, now: datetim
 def join(account: Account, team_id: int) -> Team:
     """Make an account a member of a team that accepts members; it leaves its former team.
 
-    Raises `UnknownTeam`, and `TeamRefused` if the team accepts no members or if the account may not
-    leave its team.
+    Raises `UnknownTeam`, `InactiveAccount`, and `TeamRefused` if the team accepts no members or if
+    the account may not leave its team.
     """
     with transaction.atomic():
-        locked = lock_accounts([account.pk])[account.pk]
+        locked = lock_active(account)[account.pk]
         if locked.team_id == team_id:
             return _find(team_id)
         # Two teams: in ascending id, as every transaction locks teams.
@@ -97,12 +106,13 @@ def leave(account: Account) -> None:
 def remove_member(team_id: int, member_id: int, *, by: Account, now: datetime) -> None:
     """Remove another member, who may be inactive, from a team; only the founder may.
 
-    Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if the account is not a member.
+    Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, and `TeamRefused` if the account is not a
+    member.
     """
     if member_id == by.pk:
         raise TeamRefused("Founders cannot remove themselves. Hint: leave the team.")
     with transaction.atomic():
-        accounts = lock_accounts([by.pk, member_id])
+        accounts = lock_active(by, member_id)
         team = lock_led(team_id, by)
         member = accounts.get(member_id)
         if member is None or member.team_id != team.pk:

@@ -25,6 +25,10 @@ class NotFounder(TeamRefused):
     """The account is not the founder of the team. Hint: ask the founder."""
 
 
+class InactiveAccount(TeamRefused):
+    """The account was blocked or erased at the same moment. Hint: ask the project."""
+
+
 class TakenName(TeamRefused):
     """Another team has this name. Hint: choose another name."""
 

@@ -19,6 +19,7 @@ from scheduler.people.teams.team_profiles import (
     MAX_URL,
     with_plain_line_ends,
 )
+from scheduler.people.throttle import TooManyAttempts
 
 _KINDS = [(kind.value, kind.label.capitalize()) for kind in Team.Kind]
 
@@ -32,7 +33,12 @@ class LinesField(forms.CharField):
 
 
 class TeamForm(forms.Form):
-    """The fields of `TeamProfile`."""
+    """The fields of `TeamProfile`.
+
+    `refusal` is the throttle's refusal; `web.refusals` sets the status of the page by it.
+    """
+
+    refusal: TooManyAttempts | None = None
 
     name = forms.CharField(label=_("Name"), max_length=254)
     kind = forms.TypedChoiceField(label=_("Type"), choices=_KINDS, coerce=int)
@@ -60,6 +66,9 @@ class TeamForm(forms.Form):
             yield
         except (BadName, TakenName) as refusal:
             self.add_error("name", str(refusal))
+        except TooManyAttempts as refusal:
+            self.refusal = refusal
+            self.add_error(None, str(refusal))
         except TeamRefused as refusal:
             self.add_error(None, str(refusal))
 

@@ -80,10 +80,10 @@ def without_odd(tree: Path) -> Path:
 
 
 def test_an_apps_folder_is_published_with_its_plan_classes(tree: Path) -> None:
-    said = run(without_odd(tree), "--create-app")
-    assert f"primes/1.2/{LINUX}: published.\n" in said
-    assert f"primes/1.03/{LINUX}__mt: published.\n" in said
-    assert "3 versions: 3 published, 0 published before, 0 refused." in said
+    output = run(without_odd(tree), "--create-app")
+    assert f"primes/1.2/{LINUX}: published.\n" in output
+    assert f"primes/1.03/{LINUX}__mt: published.\n" in output
+    assert "3 versions: 3 published, 0 published before, 0 refused." in output
     names = {
         (v.app.name, v.version_num, v.platform.name, v.plan_class) for v in AppVersion.objects.all()
     }
@@ -121,10 +121,10 @@ def test_importing_the_same_folder_twice_changes_nothing(tree: Path) -> None:
 
 
 def test_a_dry_run_reports_what_would_be_published_and_writes_nothing(tree: Path) -> None:
-    said = run(tree, "--create-app", "--dry-run", refused=True)
-    assert f"primes/1.03/{LINUX}__mt: would be published." in said
-    assert "plan class mt: would be written." in said
-    assert "3 versions: 3 would be published, 0 published before, 0 refused." in said
+    output = run(tree, "--create-app", "--dry-run", refused=True)
+    assert f"primes/1.03/{LINUX}__mt: would be published." in output
+    assert "plan class mt: would be written." in output
+    assert "3 versions: 3 would be published, 0 published before, 0 refused." in output
     for table in (App, AppVersion, File, PlanClass, Platform):
         assert not table.objects.exists()
 
@@ -153,14 +153,14 @@ def test_changed_files_under_an_existing_version_are_refused(tree: Path) -> None
     run(without_odd(tree), "--create-app")
     put(tree / "upper/2.00" / WINDOWS / "upper.exe", "changed", executable=True)
     for options in ([], ["--dry-run"]):
-        said = run(tree, *options, refused=True)
-        assert f"upper/2.00/{WINDOWS}: refused. upper 2.00" in said
-        assert "exists with other files" in said
+        output = run(tree, *options, refused=True)
+        assert f"upper/2.00/{WINDOWS}: refused. upper 2.00" in output
+        assert "exists with other files" in output
 
 
 def test_apps_are_created_only_on_request(tree: Path) -> None:
-    said = run(tree, refused=True)
-    assert "There is no app 'primes'. Hint: create it by --create-app" in said
+    output = run(tree, refused=True)
+    assert "There is no app 'primes'. Hint: create it by --create-app" in output
     assert not App.objects.exists()
 
 
@@ -190,8 +190,8 @@ def test_damaged_plan_classes_are_refused_before_anything_is_published(tree: Pat
 
 def test_an_offline_project_publishes_nothing_without_signatures(offline: Path, tree: Path) -> None:
     for options in ([], ["--dry-run"]):
-        said = run(without_odd(tree), "--create-app", *options, refused=True)
-        assert said.count("No signature was given for") == 3
+        output = run(without_odd(tree), "--create-app", *options, refused=True)
+        assert output.count("No signature was given for") == 3
     assert not AppVersion.objects.exists()
     assert not App.objects.exists()
 
@@ -200,13 +200,13 @@ def test_an_apps_folder_is_prepared_signed_offline_and_published(
     offline: Path, tree: Path, tmp_path: Path
 ) -> None:
     folder = tmp_path / "to sign"
-    said = run(without_odd(tree), "--create-app", "--prepare", folder)
-    assert "Wrote 5 files" in said
+    output = run(without_odd(tree), "--create-app", "--prepare", folder)
+    assert "Wrote 5 files" in output
     assert (folder / "primes/1.2" / LINUX / "table.dat").read_text() == "table"
     assert not App.objects.exists()
     sign(offline, folder)
-    said = run(tree, "--create-app", "--signatures", folder)
-    assert "3 versions: 3 published" in said
+    output = run(tree, "--create-app", "--signatures", folder)
+    assert "3 versions: 3 published" in output
     key = signing.code_sign_key_text()
     for version in AppVersion.objects.all():
         for row in version.files.select_related("file"):
@@ -228,5 +228,5 @@ def test_a_signature_by_another_key_is_refused(
     program = tree / "upper/2.00" / WINDOWS / "upper.exe"
     put(program.with_name("upper.exe.sig"), "0" * 256 + "\n.\n")
     settings.PROJECT = replace(settings.PROJECT, online_signing=True)
-    said = run(without_odd(tree), "--create-app", "--dry-run", refused=True)
-    assert "The signature beside upper.exe is not by the project's key" in said
+    output = run(without_odd(tree), "--create-app", "--dry-run", refused=True)
+    assert "The signature beside upper.exe is not by the project's key" in output

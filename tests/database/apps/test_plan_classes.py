@@ -102,9 +102,9 @@ class TestWrite:
         write("mt", "{}")
         with pytest.raises(BadSpec) as error:
             write("mt", text)
-        said = str(error.value).splitlines()
-        assert len(said) == len(lines)
-        assert all(line.startswith(wanted) for line, wanted in zip(said, lines, strict=True))
+        messages = str(error.value).splitlines()
+        assert len(messages) == len(lines)
+        assert all(line.startswith(wanted) for line, wanted in zip(messages, lines, strict=True))
         assert PlanClass.objects.get().spec == {}
 
 
@@ -219,12 +219,12 @@ class TestCommand:
         assert run("list").startswith("There is no plan class. Hint: ")
         run("set", "mt", file)
         an_app_version(an_app("sieve"), plan_class="cuda12", version_num=100)
-        found = run_json("list")
-        assert [(one["name"], one["app_versions"]) for one in found["plan_classes"]] == [
+        report = run_json("list")
+        assert [(one["name"], one["app_versions"]) for one in report["plan_classes"]] == [
             ("cuda12", 1),
             ("mt", 0),
         ]
-        (warning,) = found["warnings"]
+        (warning,) = report["warnings"]
         assert warning.startswith("Plan class cuda12 is not defined, so no host can run the 1 app")
         assert json.loads(run("show", "mt")) == json.loads(file.read_text())
         assert "There is no plan class cuda12" in str(refused("show", "cuda12"))
@@ -261,8 +261,8 @@ class TestCommand:
     def test_try_prints_the_gpu_usage(self, file: Path) -> None:
         host = a_recent_host(capabilities={"gpus": [GPU.as_json()]})
         file.write_text('{"gpu_type": "nvidia", "cuda": true}')
-        said = run("try", "cuda12", file, "--host", host.pk)
-        assert "and 1 nvidia GPU; projected" in said
+        output = run("try", "cuda12", file, "--host", host.pk)
+        assert "and 1 nvidia GPU; projected" in output
 
     @pytest.mark.parametrize("words", [("set", "mt"), ("show",), ("remove",), ("try",)])
     def test_missing_arguments_exit_with_status_2(self, words: tuple[str, ...]) -> None:

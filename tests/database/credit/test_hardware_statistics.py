@@ -90,6 +90,36 @@ def test_unreadable_texts_of_clients_are_ignored_or_cut():
     }
 
 
+def test_names_have_no_characters_that_disturb_other_text():
+    owned(3, os_name="Linux\u202e xuniL\u200b", p_model="\x1b[31m chip\t1\n")
+    owned(2, os_name="Linux xuniL", p_model="[31m chip 1")
+    owned(5, os_name="\u200b\u202e\ufeff")
+    names = counted()
+    assert names[Kind.SYSTEM] == [("Linux xuniL", 5)]
+    assert names[Kind.PROCESSOR] == [("[31m chip 1", 5)]
+
+
+def test_one_volunteer_cannot_add_names_or_change_the_number_of_rows():
+    owned(5, os_name="Linux", p_model="chip")
+    ada = an_account()
+    gpus = [{"name": f"gpu {number}"} for number in range(200)]
+    for number in range(120):
+        a_host(
+            ada,
+            os_name=f"system {number}",
+            p_vendor=f"vendor {number}",
+            p_model=f"model {number}",
+            capabilities={"gpus": gpus},
+            total_credit=Decimal(10**9),
+        )
+    assert counted() == {
+        Kind.SYSTEM: [("Linux", 5)],
+        Kind.VENDOR: [],
+        Kind.PROCESSOR: [("chip", 5)],
+        Kind.GPU: [],
+    }
+
+
 def test_housekeeper_replaces_the_counts_once_a_day():
     owned(5, os_name="Linux")
     housekeeper.run_pass(now=NOON, limit=100)

@@ -267,9 +267,9 @@ class TestWebhook:
         workunit = finished(app, name="wu_1", data=b'{"sum": 3}', meta={"n": 1})
         a_pass(assimilator)
         ((headers, body),) = receiver.got
-        told = json.loads(body)
-        assert (told["app"], told["workunit"], told["meta"]) == ("sums", "wu_1", {"n": 1})
-        assert told["outputs"] == [
+        reply = json.loads(body)
+        assert (reply["app"], reply["workunit"], reply["meta"]) == ("sums", "wu_1", {"n": 1})
+        assert reply["outputs"] == [
             {
                 "position": 0,
                 "open_name": "out",
@@ -278,7 +278,7 @@ class TestWebhook:
                 "content": '{"sum": 3}',
             }
         ]
-        assert headers["Idempotency-Key"] == told["key"] == f"Manyhands/{workunit.pk}"
+        assert headers["Idempotency-Key"] == reply["key"] == f"Manyhands/{workunit.pk}"
         assert headers["X-Manyhands-Signature"] == webhook.signature(body, SECRET)
         assert headers["X-Manyhands-Signature"] != webhook.signature(body, SECRET[::-1])
         assert state(workunit) == 2
@@ -332,8 +332,8 @@ class TestWebhook:
         failed(an_app("webhook", url=receiver.url, secret=SECRET, failed="skip"))
         assert a_pass(assimilator).done == {"assimilated": 2}
         ((_, body),) = receiver.got
-        told = json.loads(body)
-        assert (told["failed"], told["errors"], told["cancel_reason"]) == (
+        reply = json.loads(body)
+        assert (reply["failed"], reply["errors"], reply["cancel_reason"]) == (
             True,
             ["CANCELLED"],
             "wrong",

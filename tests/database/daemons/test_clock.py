@@ -37,8 +37,8 @@ def test_workunits_due_before_the_clock_was_set_back_are_due_immediately(read, c
     due.refresh_from_db()
     later.refresh_from_db()
     assert (rows.due_at(due), rows.due_at(later)) == (rows.hours(0), rows.hours(3))
-    said = [record for record in caplog.records if record.getMessage() == "clock_set_back"]
-    assert [record.seconds for record in said] == [3601]
+    records = [record for record in caplog.records if record.getMessage() == "clock_set_back"]
+    assert [record.seconds for record in records] == [3601]
 
 
 def test_rows_woken_by_an_earlier_pass_are_corrected_too(read):

@@ -63,8 +63,8 @@ def test_the_help_of_a_daemon_fits_a_screen(name, capsys):
 
 def test_once_prints_the_tally_of_the_pass():
     rows.a_workunit()
-    said = output_of("transitioner", "--once")
-    assert said.startswith("transitioner: 1 workunit: 1 replicated (")
+    output = output_of("transitioner", "--once")
+    assert output.startswith("transitioner: 1 workunit: 1 replicated (")
 
 
 def test_once_runs_passes_until_no_workunit_is_due():

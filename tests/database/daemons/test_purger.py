@@ -262,9 +262,11 @@ def test_cached_plans_are_discarded_before_rows_are_dropped():
     purgeable()
     with CaptureQueriesContext(connection) as captured:
         a_pass(purger)
-    said = [query["sql"] for query in captured.captured_queries]
-    (forgotten,) = (place for place, text in enumerate(said) if "DISCARD PLANS" in text)
-    (dropped,) = (place for place, text in enumerate(said) if "DELETE FROM workunit WHERE" in text)
+    statements = [query["sql"] for query in captured.captured_queries]
+    (forgotten,) = (place for place, text in enumerate(statements) if "DISCARD PLANS" in text)
+    (dropped,) = (
+        place for place, text in enumerate(statements) if "DELETE FROM workunit WHERE" in text
+    )
     assert forgotten < dropped
 
 

@@ -389,10 +389,10 @@ def test_result_that_is_hard_to_send_is_logged_once(caplog):
     refuse(workunit, hosts[1])
     for _ in range(2):
         a_pass(timeout_checker)
-    said = [record for record in caplog.records if record.message == "result_hard_to_send"]
-    assert [(record.workunit, record.refused_hosts, record.given_up_after) for record in said] == [
-        (workunit.name, 2, 4)
-    ]
+    records = [record for record in caplog.records if record.message == "result_hard_to_send"]
+    assert [
+        (record.workunit, record.refused_hosts, record.given_up_after) for record in records
+    ] == [(workunit.name, 2, 4)]
     assert states(workunit) == [(False, False)]
 
 

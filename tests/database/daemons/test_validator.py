@@ -220,8 +220,8 @@ def test_unknown_validator_is_logged_once_and_its_work_waits(caplog):
     a_pass(validator)
     workunit.refresh_from_db()
     other.refresh_from_db()
-    said = [record for record in caplog.records if record.message == "unknown_validator"]
-    assert [(r.app, r.validator) for r in said] == [("odd", "bitwize")]
+    records = [record for record in caplog.records if record.message == "unknown_validator"]
+    assert [(r.app, r.validator) for r in records] == [("odd", "bitwize")]
     assert workunit.need_validate
     assert other.canonical_result_id is not None
 

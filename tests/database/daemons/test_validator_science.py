@@ -312,8 +312,8 @@ def test_validator_that_cannot_be_loaded_invalidates_no_result(caplog):
     assert states(results) == [OPEN, OPEN]
     assert refreshed(workunit).validate_after == NOON + timedelta(minutes=1)
     assert not ScienceFailure.objects.exists()
-    said = [record for record in caplog.records if record.message == "validator_unusable"]
-    assert "No module named 'no'" in said[0].reason
+    records = [record for record in caplog.records if record.message == "validator_unusable"]
+    assert "No module named 'no'" in records[0].reason
 
 
 def test_invalid_validator_options_are_logged_and_the_work_waits(caplog):
@@ -321,8 +321,8 @@ def test_invalid_validator_options_are_logged_and_the_work_waits(caplog):
     workunit, _ = asking("1.0", "1.05", app=app)
     a_pass(validator)
     assert refreshed(workunit).need_validate
-    said = [record for record in caplog.records if record.message == "unknown_validator"]
-    assert "did you mean 'absolute'?" in said[0].reason
+    records = [record for record in caplog.records if record.message == "unknown_validator"]
+    assert "did you mean 'absolute'?" in records[0].reason
 
 
 # Concurrent changes

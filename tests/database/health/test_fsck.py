@@ -246,9 +246,9 @@ def test_input_files_of_the_wrong_length_and_old_downloads_without_a_row_are_fou
     storage.download_path(file.name).write_bytes(b"1234")
     storage.publish(storage.stage_bytes(b"x"), "orphan_1")
     young = storage.download_path("orphan_1")
-    found = {one.name: [v.detail for v in one.find(NOON)] for one in invariants()}
-    assert found["inputs_exist"] == ["has 4 bytes, not 5"]
-    assert found["downloads_are_known"] == []
+    violations = {one.name: [v.detail for v in one.find(NOON)] for one in invariants()}
+    assert violations["inputs_exist"] == ["has 4 bytes, not 5"]
+    assert violations["downloads_are_known"] == []
     long_ago = (NOON - timedelta(days=2)).timestamp()
     os.utime(young, (long_ago, long_ago))
     assert broken()["downloads_are_known"] == ["orphan_1"]
@@ -281,10 +281,10 @@ def read_violations():
     page = StringIO()
     with suppress(SystemExit):
         call_command("fsck", "--digests", "--json", stdout=page)
-    found = json.loads(page.getvalue())["invariants"]
+    report = json.loads(page.getvalue())["invariants"]
     return {
         one["name"]: [(row["name"], row["detail"]) for row in one["broken_by"]]
-        for one in found
+        for one in report
         if one["broken_by"]
     }
 

@@ -93,9 +93,9 @@ class TestList:
 class TestShow:
     def test_show_prints_the_whole_traceback(self):
         _, number = parked_assimilation(rows.an_app("sums"), name="wu_1")
-        said = run("show", number)
-        assert said.startswith("Assimilate wu_1 of app sums: 5 failures; the last at 2026-01-01")
-        assert said.endswith(TRACE.rstrip())
+        output = run("show", number)
+        assert output.startswith("Assimilate wu_1 of app sums: 5 failures; the last at 2026-01-01")
+        assert output.endswith(TRACE.rstrip())
 
     def test_show_refuses_an_unknown_id(self):
         with pytest.raises(CommandError, match=r"No parked subject has the id 7\. Hint:"):
@@ -213,8 +213,8 @@ class TestDrop:
         app = rows.an_app("sums")
         trickle = a_trickle(app)
         numbers = [park(trickle.pk, app, Stage.TRICKLE), park(app.pk, app, Stage.GENERATE)]
-        said = run_json("drop", *numbers, "--yes")
-        assert (said["trickles"], said["refused"]) == ([f"trickle {trickle.pk}"], ["sums"])
+        report = run_json("drop", *numbers, "--yes")
+        assert (report["trickles"], report["refused"]) == ([f"trickle {trickle.pk}"], ["sums"])
         trickle.refresh_from_db()
         assert trickle.handled_at is not None
 

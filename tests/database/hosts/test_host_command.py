@@ -28,8 +28,8 @@ def host() -> Host:
 
 def test_a_host_is_denied_with_a_reason_and_allowed_again(host):
     a_result(a_workunit(), "sent", host=host)
-    said = run("deny", host.pk, "--reason", "wrong answers")
-    assert said == (
+    output = run("deny", host.pk, "--reason", "wrong answers")
+    assert output == (
         f"box #{host.pk} is denied: wrong answers. The 1 result that it holds will time out."
     )
     host.refresh_from_db()
@@ -57,9 +57,9 @@ def test_show_prints_host_app_versions_and_the_last_decisions(host):
     HostAppVersion.objects.create(
         host=host, app_version=version, n_valid=7, results_today=2, max_results_per_day=9
     )
-    said = run("show", host.pk)
-    assert "sieve 1.00 x86_64-pc-linux-gnu: 7 valid, 0 in a row; 2 sent today, of 9" in said
-    assert "2026-01-01 12:00:00: 0 sent; refused 3 for memory; messages: No" in said
+    output = run("show", host.pk)
+    assert "sieve 1.00 x86_64-pc-linux-gnu: 7 valid, 0 in a row; 2 sent today, of 9" in output
+    assert "2026-01-01 12:00:00: 0 sent; refused 3 for memory; messages: No" in output
     facts = json.loads(run("show", host.pk, "--json"))
     assert (facts["app_versions"][0]["n_valid"], len(facts["last_decisions"])) == (7, 1)
 

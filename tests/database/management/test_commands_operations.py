@@ -90,8 +90,8 @@ class TestCreateAccount:
 class TestChangePassword:
     def test_changepassword_replaces_the_old_password(self) -> None:
         run("create_account", "ada@example.org", "--password", "first-password")
-        said = run("changepassword", "Ada@example.org", "--password", "second-password")
-        assert said.startswith(
+        output = run("changepassword", "Ada@example.org", "--password", "second-password")
+        assert output.startswith(
             "The password of ada@example.org is changed. Its sessions, API tokens"
         )
         backend = accounts.MasterPasswordBackend()
@@ -109,8 +109,10 @@ class TestRotateKey:
     ) -> None:
         old = signing.code_sign_key_text()
         run("publish_app", "sieve", "1.00", LINUX, program, "--create-app")
-        said = run("rotate_key", "code-sign")
-        assert said.startswith("A new code-sign key is installed and 1 app files are signed by it")
+        output = run("rotate_key", "code-sign")
+        assert output.startswith(
+            "A new code-sign key is installed and 1 app files are signed by it"
+        )
         file = AppVersionFile.objects.select_related("file").get()
         assert signing.verify(file.file.md5, file.signature, signing.code_sign_key_text())
         assert signing.code_sign_key_text() != old
@@ -125,10 +127,10 @@ class TestRotateKey:
 
 class TestPublishApp:
     def test_publish_app_publishes_a_single_file(self, program: Path) -> None:
-        said = run("publish_app", "sieve", "1.02", LINUX, program, "--create-app")
-        assert said == f"Published sieve 1.02 {LINUX} with 1 file."
-        said = run("publish_app", "sieve", "102", LINUX, program)
-        assert said == f"sieve 1.02 {LINUX} is published already, with the same 1 file."
+        output = run("publish_app", "sieve", "1.02", LINUX, program, "--create-app")
+        assert output == f"Published sieve 1.02 {LINUX} with 1 file."
+        output = run("publish_app", "sieve", "102", LINUX, program)
+        assert output == f"sieve 1.02 {LINUX} is published already, with the same 1 file."
 
     def test_publish_app_keeps_executable_bits_of_a_folder(self, tmp_path: Path) -> None:
         folder = tmp_path / "app"
@@ -291,8 +293,8 @@ class TestSubmitWork:
         assert done["warnings"] == []
 
     def test_submit_work_prints_one_sentence(self, app: str) -> None:
-        said = run("submit_work", app)
-        assert said == f"Submitted 1 workunit of sieve: {Workunit.objects.get().name}."
+        output = run("submit_work", app)
+        assert output == f"Submitted 1 workunit of sieve: {Workunit.objects.get().name}."
 
     def test_submit_work_with_a_batch_uses_the_only_staff_account_or_needs_a_submitter(
         self, app: str, inputs: list[Path]
@@ -375,10 +377,10 @@ class TestSubmittingMuch:
         accounts.create_staff(email="boss@example.org", password="pw")
         first = run_json("submit_work", app, "--batch", "first")
         then = ("--after", first["batch_id"], "--keep-outputs", "--meta", '{"k": 1}')
-        said = run("submit_work", app, "--batch", "then", *then)
+        output = run("submit_work", app, "--batch", "then", *then)
         batch, workunit = Batch.objects.get(name="then"), Workunit.objects.get(batch__name="then")
         assert (batch.after_id, batch.keep_outputs) == (first["batch_id"], True)
-        assert said.startswith(f"Submitted 1 workunit of sieve into batch then ({batch.pk}): ")
+        assert output.startswith(f"Submitted 1 workunit of sieve into batch then ({batch.pk}): ")
         assert (workunit.pending_dependency_count, workunit.outputs_kept) == (1, True)
         assert workunit.meta == {"k": 1}
         with pytest.raises(CommandError, match="is not a JSON object"):
@@ -494,9 +496,9 @@ def mistake(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_a_usage_error_prints_one_line_without_the_usage(
     words: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = mistake(capsys, *words)
-    assert complaint in said
-    assert len(said.splitlines()) == 1
+    output = mistake(capsys, *words)
+    assert complaint in output
+    assert len(output.splitlines()) == 1
 
 
 def test_a_negative_number_is_accepted_as_an_option_value(

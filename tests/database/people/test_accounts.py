@@ -171,16 +171,16 @@ class TestLoggingIn:
 
     def test_look_up_with_the_password_returns_the_key(self) -> None:
         made = ada()
-        found = accounts.look_up(email="ADA@example.org", passwd_hash=DIGEST, now=LATER)
-        assert found is not None
-        assert (found.account, found.key) == (made.account, made.key)
+        login = accounts.look_up(email="ADA@example.org", passwd_hash=DIGEST, now=LATER)
+        assert login is not None
+        assert (login.account, login.key) == (made.account, made.key)
 
     def test_look_up_accepts_a_digest_of_key_and_address_in_place_of_the_password(self) -> None:
         made = ada()
         by_key = hashlib.md5((made.key + EMAIL.lower()).encode(), usedforsecurity=False).hexdigest()
-        found = accounts.look_up(email=EMAIL, passwd_hash=by_key, now=LATER)
-        assert found is not None
-        assert found.key == made.key
+        login = accounts.look_up(email=EMAIL, passwd_hash=by_key, now=LATER)
+        assert login is not None
+        assert login.key == made.key
 
     def test_look_up_without_a_password_returns_no_key(self) -> None:
         ada()
@@ -268,9 +268,9 @@ class TestKeys:
         weak = said(the_key(made.account, AccountKey.Kind.WEAK))
         row = the_key(made.account, AccountKey.Kind.STRONG)
         new = account_keys.revoke_key(account=made.account, key_id=row.pk, now=LATER)
-        found = accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
-        assert found is not None
-        assert found.key == new != made.key
+        login = accounts.look_up(email=EMAIL, passwd_hash=DIGEST, now=LATER)
+        assert login is not None
+        assert login.key == new != made.key
         assert account_keys.find_account_by_key(made.key) is None
         assert account_keys.find_account_by_key(weak) is None
 

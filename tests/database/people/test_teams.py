@@ -11,7 +11,13 @@ from django.db import connection, transaction
 from scheduler.models import Account, AuditEntry, Team
 from scheduler.people import teams
 from scheduler.people.account_keys import BadName
-from scheduler.people.teams import NotFounder, TeamProfile, TeamRefused, UnknownTeam
+from scheduler.people.teams import (
+    InactiveAccount,
+    NotFounder,
+    TeamProfile,
+    TeamRefused,
+    UnknownTeam,
+)
 from tests.conftest import NOON
 from tests.database.waiting import wait_until_blocked
 from tests.rows import an_account, update
@@ -317,3 +323,61 @@ def test_account_does_not_join_a_team_that_is_closed_at_the_same_moment():
             wait_until_blocked()
         assert "accepts no members" in str(joining.result(20))
     assert team_of(eve) is None
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("action", "is_member"),
+    [
+        (lambda team, eve: teams.join(eve, team.pk), False),
+        (lambda _team, eve: teams.create(eve, TeamProfile(name="new"), now=NOON), False),
+        (lambda _team, eve: teams.request_foundership(eve, now=NOON), True),
+        (lambda _team, eve: teams.assume_foundership(eve, now=NOON), True),
+    ],
+    ids=["join", "create", "request the foundership", "assume the foundership"],
+)
+def test_account_that_is_blocked_at_the_same_moment_gets_no_team_and_no_foundership(
+    action, is_member
+):
+    ada, eve = an_account("ada"), an_account("eve")
+    team = teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    if is_member:
+        teams.join(eve, team.pk)
+        update(team, requested_by=eve, requested_at=NOON - 90 * DAY)
+        eve.refresh_from_db()
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            update(eve, is_active=False)
+            acting = threads.submit(refusal_elsewhere, action, team, eve)
+            wait_until_blocked()
+        assert isinstance(acting.result(20), InactiveAccount)
+    assert (founder_of(team), Team.objects.count()) == (ada.pk, 1)
+    assert team_of(eve) == (team.pk if is_member else None)
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    "action",
+    [
+        lambda team, ada, eve: teams.transfer(team.pk, eve.pk, by=ada, now=NOON),
+        lambda team, ada, _eve: teams.change(team.pk, {"name": "new"}, by=ada, now=NOON),
+        lambda team, ada, eve: teams.remove_member(team.pk, eve.pk, by=ada, now=NOON),
+        lambda team, ada, _eve: teams.decline_request(team.pk, by=ada, now=NOON),
+    ],
+    ids=["transfer", "change", "remove a member", "decline a request"],
+)
+def test_founder_who_is_blocked_at_the_same_moment_changes_nothing(action):
+    ada, eve = an_account("ada"), an_account("eve")
+    team = teams.create(ada, TeamProfile(name="The primes"), now=NOON)
+    teams.join(eve, team.pk)
+    eve.refresh_from_db()
+    teams.request_foundership(eve, now=NOON)
+    with ThreadPoolExecutor(1) as threads:
+        with transaction.atomic():
+            update(ada, is_active=False)
+            acting = threads.submit(refusal_elsewhere, action, team, ada, eve)
+            wait_until_blocked()
+        assert isinstance(acting.result(20), InactiveAccount)
+    team.refresh_from_db()
+    assert (team.name, team.founder_id, team.requested_by_id) == ("The primes", ada.pk, eve.pk)
+    assert team_of(eve) == team.pk

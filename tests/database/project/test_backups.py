@@ -520,9 +520,9 @@ def test_the_command_prints_what_a_backup_contains_and_lacks(work, folder):
     text = run("backup", folder, "--without-files")
     assert "Saved 1 workunit, 1 result," in text
     assert "Not included: inputs, programs, outputs, answers and the archive" in text
-    said = json.loads(run("backup", folder.with_name("second"), "--json"))
-    assert said["counts"]["workunit"] == 1
-    assert said["not_included"] == []
+    report = json.loads(run("backup", folder.with_name("second"), "--json"))
+    assert report["counts"]["workunit"] == 1
+    assert report["not_included"] == []
     with pytest.raises(CommandError, match="exists, and a backup does not overwrite anything"):
         run("backup", folder)
 
@@ -533,8 +533,8 @@ def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
     assert "No backup was made: `project backup FOLDER` makes one." in text
     assert not (var.parent / "unused").exists()
     with recorded_migrations(without=NEWEST):
-        said = json.loads(run("upgrade", "--check", "--json"))
-        assert said["migrations"] == [f"scheduler.{NEWEST}"]
+        report = json.loads(run("upgrade", "--check", "--json"))
+        assert report["migrations"] == [f"scheduler.{NEWEST}"]
         with wakeups.Bell("validator"):
             assert processes.running(now=NOON) == [f"validator (process {os.getpid()})"]
             with pytest.raises(CommandError, match=r"These processes are running: validator"):

@@ -82,15 +82,15 @@ def test_several_concurrent_processes_start_the_server_once(at_once):
 
 
 def test_the_server_keeps_running_after_the_command_that_started_it_has_ended(server):
-    found = server.running()
-    assert found
-    assert os.getsid(found.pid) != os.getsid(0)
+    postgres = server.running()
+    assert postgres
+    assert os.getsid(postgres.pid) != os.getsid(0)
 
 
 def test_the_server_does_not_run_as_root_and_its_folders_are_private(server, private):
-    found = server.running()
-    assert found
-    assert Path(f"/proc/{found.pid}").stat().st_uid != 0
+    postgres = server.running()
+    assert postgres
+    assert Path(f"/proc/{postgres.pid}").stat().st_uid != 0
     assert mode(private) == 0o700
     assert mode(server.data) == 0o700
     assert mode(server.sockets) == 0o700
@@ -112,8 +112,8 @@ def test_a_killed_server_is_restarted_with_all_committed_data(server):
     os.kill(killed.pid, signal.SIGKILL)
     while killed.alive:
         time.sleep(0.01)
-    found = server.ensure_running()
-    assert found.pid != killed.pid
+    postgres = server.ensure_running()
+    assert postgres.pid != killed.pid
     assert ask(server, "SELECT word FROM kept") == ("committed",)
 
 

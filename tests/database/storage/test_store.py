@@ -268,8 +268,8 @@ def test_move_files_moves_files_to_the_store_and_back(bucket, settings):
     assert move("--to", "disk", "--dry-run").startswith(
         "Would move 2 files (8 bytes); 0 already there."
     )
-    said = move("--to", "disk")
-    assert said.startswith(
+    output = move("--to", "disk")
+    assert output.startswith(
         "Moved 2 files (8 bytes); 0 already there.\n2 superfluous files in the store"
     )
     assert len(on_disk(settings)) == len(store.keys_in(bucket)) == 2
@@ -304,9 +304,9 @@ def test_move_files_reports_and_skips_damaged_and_missing_files(bucket, settings
     with pytest.raises(SystemExit) as ended:
         call_command("move_files", "--to", "s3", "--json", stdout=page)
     assert ended.value.code == 1
-    said = json.loads(page.getvalue())
-    assert (said["moved"], said["damaged"], said["missing"]) == (1, 1, 1)
-    assert said["names"] == {"damaged": [damaged.name], "missing": [missing.name]}
+    report = json.loads(page.getvalue())
+    assert (report["moved"], report["damaged"], report["missing"]) == (1, 1, 1)
+    assert report["names"] == {"damaged": [damaged.name], "missing": [missing.name]}
     assert storage.download_path(damaged.name).read_bytes() == b"DAMAGED"
     assert len(store.keys_in(bucket)) == 1
 

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def broken() -> dict[str, list[str]]:
-    found = {each.name: each.find(timezone.now()) for each in invariants()}
-    return {name: [v.name for v in rows] for name, rows in found.items() if rows}
+    violations = {each.name: each.find(timezone.now()) for each in invariants()}
+    return {name: [v.name for v in rows] for name, rows in violations.items() if rows}
 
 
 def damaged(statement: str) -> dict[str, list[str]]:
@@ -55,32 +55,32 @@ def test_fsck_finds_no_violation_in_the_life_of_a_list():
 
 def test_fsck_finds_a_list_whose_state_differs_from_its_members():
     bundle, _client = running()
-    found = damaged(
+    violations = damaged(
         "UPDATE bundle SET state = 1, host_id = NULL, started_at = NULL, is_ready = TRUE"
     )
-    assert found["bundles_follow_their_members"] == [f"task list {bundle.pk}"]
+    assert violations["bundles_follow_their_members"] == [f"task list {bundle.pk}"]
 
 
 def test_fsck_finds_a_closed_list_with_unfinished_members():
     submitted(an_app_with_lists(), "a")
-    found = damaged("UPDATE bundle SET state = 3, is_ready = FALSE, finished_at = now()")
-    assert list(found) == ["bundles_follow_their_members"]
+    violations = damaged("UPDATE bundle SET state = 3, is_ready = FALSE, finished_at = now()")
+    assert list(violations) == ["bundles_follow_their_members"]
 
 
 def test_fsck_finds_a_member_on_another_host():
     _bundle, _client = running()
     other = a_client(email="bob@example.org", name="other")
     other.ask()
-    found = damaged(f"UPDATE result SET host_id = {other.hostid} WHERE name = 'wu1_0'")
-    assert found["running_bundles_have_one_host"] == ["wu1_0"]
+    violations = damaged(f"UPDATE result SET host_id = {other.hostid} WHERE name = 'wu1_0'")
+    assert violations["running_bundles_have_one_host"] == ["wu1_0"]
 
 
 def test_fsck_finds_a_workunit_that_is_no_member_of_its_list():
     running()
-    found = damaged(
+    violations = damaged(
         "DELETE FROM bundle_member WHERE workunit_id = (SELECT id FROM workunit WHERE name = 'wu1')"
     )
-    assert found["bundle_members_exist"] == ["wu1"]
+    assert violations["bundle_members_exist"] == ["wu1"]
 
 
 def explained(name: str) -> str:

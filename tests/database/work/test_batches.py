@@ -232,10 +232,10 @@ def test_show_prints_a_progress_bar_and_the_batch_it_follows():
     second = a_batch("second", submitter=first.submitter, after=first, keep_outputs=True)
     in_batch(second, finished=True)
     in_batch(second)
-    said = run("show", "second")
-    assert "[###############---------------] 50 % of 2: 1 unsent, 1 failed" in said
-    assert "starts after batch first (which is in progress), if no workunit failed" in said
-    assert "its outputs are kept until it is retired" in said
+    output = run("show", "second")
+    assert "[###############---------------] 50 % of 2: 1 unsent, 1 failed" in output
+    assert "starts after batch first (which is in progress), if no workunit failed" in output
+    assert "its outputs are kept until it is retired" in output
     facts = json.loads(run("show", "second", "--json"))
     assert (facts["after"], facts["progress"]["failed"]) == ("first", 1)
 

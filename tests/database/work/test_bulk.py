@@ -217,17 +217,17 @@ class TestAtTheSameTime:
         work = [
             {**OUT, "input_files": [{"open_name": "in", "content": f"{n}"}]} for n in range(1200)
         ]
-        said = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], bob))
-        assert [told.status for told in said] == [201, 201]
+        replies = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], bob))
+        assert [told.status for told in replies] == [201, 201]
         assert (File.objects.count(), Workunit.objects.count()) == (1200, 2400)
         assert not File.objects.exclude(doomed_at=None).exists()
 
     def test_equal_names_in_opposite_order_are_taken_by_one_submission(self):
         ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "name": f"w{n}"} for n in range(300)]
-        said = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], ada))
-        assert sorted(type(one).__name__ for one in said) == ["DuplicateNames", "Outcome"]
-        refused = next(one for one in said if isinstance(one, Exception))
+        replies = at_once(lambda: stream(work, ada), lambda: stream(work[::-1], ada))
+        assert sorted(type(one).__name__ for one in replies) == ["DuplicateNames", "Outcome"]
+        refused = next(one for one in replies if isinstance(one, Exception))
         assert refused.count == 300
         assert Workunit.objects.count() == 300
 
@@ -238,17 +238,17 @@ class TestAtTheSameTime:
         )
         work = [OUT] * 200
         calls = [lambda name=name: stream(work, bob, batch=NewBatch(name=name)) for name in "abc"]
-        said = at_once(*calls)
-        assert sorted(type(one).__name__ for one in said) == ["Outcome"] + ["QuotaExceeded"] * 2
+        replies = at_once(*calls)
+        assert sorted(type(one).__name__ for one in replies) == ["Outcome"] + ["QuotaExceeded"] * 2
         assert Workunit.objects.count() == 200
 
     def test_two_concurrent_requests_with_one_key_are_carried_out_once(self):
         ada = an_account("ada", is_superuser=True)
         work = [{**OUT, "input_files": [{"open_name": "in", "content": f"{n}"}]} for n in range(50)]
         call = lambda: stream(work, ada, key="k", batch=NewBatch())  # noqa: E731  three times
-        said = at_once(call, call, call)
-        assert len({json.dumps(told.answer, sort_keys=True) for told in said}) == 1
-        assert sorted(told.replayed for told in said) == [False, True, True]
+        replies = at_once(call, call, call)
+        assert len({json.dumps(told.answer, sort_keys=True) for told in replies}) == 1
+        assert sorted(told.replayed for told in replies) == [False, True, True]
         assert Workunit.objects.count() == 50
         assert Batch.objects.count() == IdempotencyKey.objects.count() == 1
 

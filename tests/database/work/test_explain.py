@@ -27,8 +27,8 @@ def test_explain_shows_the_results_of_a_workunit_and_what_it_waits_for():
     workunit = rows.a_workunit(transition_at=None)
     rows.a_result(workunit, "success", output=b"a")
     sent = rows.a_result(workunit, "sent")
-    found = explained(workunit)
-    assert found.reasons == (
+    explanation = explained(workunit)
+    assert explanation.reasons == (
         "has 1 success of 2 needed to validate",
         "has had 2 results of at most 10",
         f"{sent.name} is in progress until 2026-01-02 12:00:00 UTC",
@@ -94,8 +94,10 @@ def test_explain_shows_which_daemon_a_finished_workunit_waits_for(states, senten
 def test_the_timeline_is_read_from_the_ledger():
     workunit = rows.a_workunit()
     a_pass(transitioner)
-    found = explained(workunit)
-    assert [(s.subject, s.axis, s.source, s.target, s.because, s.by) for s in found.timeline] == [
+    explanation = explained(workunit)
+    assert [
+        (s.subject, s.axis, s.source, s.target, s.because, s.by) for s in explanation.timeline
+    ] == [
         (f"{workunit.name}_{n}", "result", "nothing", "UNSENT", "replica needed", "transitioner")
         for n in range(2)
     ]
@@ -124,9 +126,11 @@ def test_explain_shows_which_accounts_cannot_yet_receive_a_replacement():
 
 def test_explain_shows_the_possible_next_moves_of_a_result():
     result = rows.a_result(rows.a_workunit(), "sent")
-    found = explained(result)
-    assert found.reasons == ("is being computed until 2026-01-02 12:00:00 UTC",)
-    assert any("OVER/NO_REPLY" in move and "timeout_checker" in move for move in found.may_happen)
+    explanation = explained(result)
+    assert explanation.reasons == ("is being computed until 2026-01-02 12:00:00 UTC",)
+    assert any(
+        "OVER/NO_REPLY" in move and "timeout_checker" in move for move in explanation.may_happen
+    )
 
 
 # Hosts that requested work, and why none got the result

@@ -67,8 +67,8 @@ class TestLooking:
 
     def test_workunits_that_would_not_change_are_not_listed(self):
         judged(rows.an_app("sums"))
-        said = run_json("sums")
-        assert (said["compared"], said["would_change"], said["workunits"]) == (1, 0, [])
+        report = run_json("sums")
+        assert (report["compared"], report["would_change"], report["workunits"]) == (1, 0, [])
 
     def test_revalidation_can_change_or_remove_the_canonical_result(self):
         app = rows.an_app("sums")
@@ -251,8 +251,8 @@ class TestDoing:
         for _ in range(3):
             judged(app)
         errors = io.StringIO()
-        said = run("sums", "--apply", "--at-most", 2, errors=errors)
-        assert said == "Revalidation requested: 2 workunits."
+        output = run("sums", "--apply", "--at-most", 2, errors=errors)
+        assert output == "Revalidation requested: 2 workunits."
         assert "1 more workunit left out" in errors.getvalue()
         with pytest.raises(CommandError) as refused:
             run("sums", "--at-most", 0)

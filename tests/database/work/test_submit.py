@@ -576,9 +576,9 @@ class TestForWhomWorkIs:
         everybody = replace(GOOD, broadcast=True)
         with pytest.raises(BadWorkunits) as refusal:
             submit_some(everybody)
-        said = "\n".join(str(fault) for fault in refusal.value.faults[0])
-        assert "A broadcast has no end." in said
-        assert "has the validator 'bitwise'" in said
+        message = "\n".join(str(fault) for fault in refusal.value.faults[0])
+        assert "A broadcast has no end." in message
+        assert "has the validator 'bitwise'" in message
         App.objects.update(validator="trivial")
         submit_some(replace(everybody, end_before=NOON + timedelta(days=1)))
         assert Workunit.objects.get().broadcast

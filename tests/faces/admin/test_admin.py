@@ -654,8 +654,8 @@ def test_cancelling_shows_a_confirmation_page_with_counts(admin: Client, rows: A
 
 
 def test_accelerate_and_slow_down_actions_change_the_batch(admin: Client, rows: Any) -> None:
-    said = messages_of(act(admin, "accelerate", rows["batch"]))
-    assert said == ["all: 6 workunits and 0 unsent results have a new priority."]
+    shown_messages = messages_of(act(admin, "accelerate", rows["batch"]))
+    assert shown_messages == ["all: 6 workunits and 0 unsent results have a new priority."]
     assert Batch.objects.get().accelerate
     act(admin, "slow_down", rows["batch"])
     assert not Batch.objects.get().accelerate
@@ -785,9 +785,9 @@ def test_cancelling_a_batch_cancels_all_its_workunits(admin: Client, rows: Any) 
 
 
 def test_explain_action_shows_a_message_for_each_workunit(admin: Client, rows: Any) -> None:
-    said = messages_of(act(admin, "explain", *rows["workunits"][:2]))
-    assert [line.split(":")[0] for line in said] == ["w1", "w0"]
-    assert all(len(line) > 10 for line in said)
+    shown_messages = messages_of(act(admin, "explain", *rows["workunits"][:2]))
+    assert [line.split(":")[0] for line in shown_messages] == ["w1", "w0"]
+    assert all(len(line) > 10 for line in shown_messages)
 
 
 def test_staff_without_the_right_to_change_workunits_cannot_cancel(
@@ -848,9 +848,9 @@ def test_password_set_by_staff_is_valid_for_client_login(admin: Client, now: dat
     answer = admin.post(url, {"password1": new, "password2": new, "set-password": "1"})
     assert answer.status_code == 302
     digest = accounts.password_digest(email="p@example.org", password=new)
-    found = accounts.look_up(email="p@example.org", passwd_hash=digest, now=timezone.now())
-    assert found is not None
-    assert found.account == person
+    login = accounts.look_up(email="p@example.org", passwd_hash=digest, now=timezone.now())
+    assert login is not None
+    assert login.account == person
 
 
 def test_mismatched_new_passwords_are_refused(admin: Client, chief: Account) -> None:
@@ -884,10 +884,10 @@ def test_an_account_made_by_staff_can_log_in_from_a_client(admin: Client) -> Non
     answer = admin.post(reverse("admin:scheduler_account_add"), given)
     assert answer.status_code == 302
     digest = accounts.password_digest(email="new@example.org", password="long enough 7")
-    found = accounts.look_up(email="new@example.org", passwd_hash=digest, now=timezone.now())
-    assert found is not None
-    assert not found.account.is_staff
-    assert not found.account.is_superuser
+    login = accounts.look_up(email="new@example.org", passwd_hash=digest, now=timezone.now())
+    assert login is not None
+    assert not login.account.is_staff
+    assert not login.account.is_superuser
 
 
 def test_account_form_refuses_an_email_that_is_already_used(admin: Client) -> None:
@@ -960,8 +960,8 @@ def test_forbid_action_removes_submit_rights_but_keeps_the_share(admin: Client, 
     submitter = models.Submitter.objects.get()
     models.Submitter.objects.update(share=3, all_apps=True)
     asked = {"action": "forbid", "_selected_action": [submitter.pk]}
-    said = messages_of(admin.post(list_of(models.Submitter), asked, follow=True))
-    assert said == ["1 people may no longer submit."]
+    shown_messages = messages_of(admin.post(list_of(models.Submitter), asked, follow=True))
+    assert shown_messages == ["1 people may no longer submit."]
     submitter.refresh_from_db()
     assert (submitter.share, submitter.all_apps, submitter.apps.count()) == (3, False, 0)
 

@@ -40,8 +40,8 @@ def test_batch_shows_the_number_of_workunits_in_each_status(eve):
     a_result(waits, "sent")
     done_in(batch)
     failed_in(batch)
-    told = eve.get(f"batches/{batch.pk}").json()
-    assert told["progress"] == {
+    reply = eve.get(f"batches/{batch.pk}").json()
+    assert reply["progress"] == {
         "total": 10,
         "waiting": 1,
         "unsent": 1,
@@ -51,7 +51,7 @@ def test_batch_shows_the_number_of_workunits_in_each_status(eve):
         "failed": 2,
         "fraction_done": 0.6,
     }
-    assert (told["state"], told["cost"]["results"]) == ("in_progress", 4)
+    assert (reply["state"], reply["cost"]["results"]) == ("in_progress", 4)
 
 
 def test_progress_takes_one_statement_and_returns_304_if_unchanged(
@@ -73,9 +73,9 @@ def test_listing_batches_takes_a_constant_number_of_statements(eve, django_asser
     for number in range(12):
         done_in(a_batch(f"b{number}", eve.account))
     with django_assert_max_num_queries(5):
-        told = eve.get("batches", {"limit": 10}).json()
-    assert [one["name"] for one in told["results"]] == [f"b{n}" for n in range(11, 1, -1)]
-    following = told["next"].partition("/api/v1/")[2]
+        reply = eve.get("batches", {"limit": 10}).json()
+    assert [one["name"] for one in reply["results"]] == [f"b{n}" for n in range(11, 1, -1)]
+    following = reply["next"].partition("/api/v1/")[2]
     assert [one["name"] for one in eve.get(following).json()["results"]] == ["b1", "b0"]
 
 
@@ -157,11 +157,11 @@ def test_outputs_are_returned_as_a_tar_that_ends_with_a_manifest(eve):
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         assert tar.getnames() == [f"{first.name}/out", f"{second.name}/out", "MANIFEST.ndjson"]
         assert tar.extractfile(f"{second.name}/out").read() == b"two" * 1000
-        told = manifest_of(tar.extractfile("MANIFEST.ndjson").read())
-    assert [line.get("status") for line in told] == ["done", "done", "failed", None]
-    assert told[0]["meta"] == {"n": 1}
-    assert told[0]["outputs"][0]["nbytes"] == 3
-    assert told[2] | {"errors": ["CANCELLED"], "name": failed.name} == told[2]
+        manifest = manifest_of(tar.extractfile("MANIFEST.ndjson").read())
+    assert [line.get("status") for line in manifest] == ["done", "done", "failed", None]
+    assert manifest[0]["meta"] == {"n": 1}
+    assert manifest[0]["outputs"][0]["nbytes"] == 3
+    assert manifest[2] | {"errors": ["CANCELLED"], "name": failed.name} == manifest[2]
 
 
 def test_outputs_are_returned_as_a_zip_on_request(eve):
@@ -245,17 +245,17 @@ def test_manifest_marks_missing_and_truncated_output_files(eve):
         data = io.BytesIO(b"".join(answer.streaming_content))
         if form == "tar":
             with tarfile.open(fileobj=data) as tar:
-                told = manifest_of(tar.extractfile("MANIFEST.ndjson").read())
+                manifest = manifest_of(tar.extractfile("MANIFEST.ndjson").read())
                 assert len(tar.getnames()) == 3
         else:
             with zipfile.ZipFile(data) as found:
-                told = manifest_of(found.read("MANIFEST.ndjson"))
-        assert [line["outputs"][0].get("missing", False) for line in told[:-1]] == [
+                manifest = manifest_of(found.read("MANIFEST.ndjson"))
+        assert [line["outputs"][0].get("missing", False) for line in manifest[:-1]] == [
             True,
             False,
             False,
         ]
-        assert [line["outputs"][0].get("damaged", False) for line in told[:-1]] == [
+        assert [line["outputs"][0].get("damaged", False) for line in manifest[:-1]] == [
             False,
             True,
             False,
@@ -352,11 +352,11 @@ def test_workunit_shows_its_results_and_timeline(eve, django_assert_max_num_quer
     batch = a_batch(submitter=eve.account)
     workunit = done_in(batch)
     with django_assert_max_num_queries(6):
-        told = eve.get(f"workunits/{workunit.pk}").json()
-    [result] = told["results"]
+        reply = eve.get(f"workunits/{workunit.pk}").json()
+    [result] = reply["results"]
     assert result["state"] == "OVER/SUCCESS"
-    assert told["delay_bound_seconds"] == timedelta(days=7).total_seconds()
-    assert told["created_at"].endswith("Z")
+    assert reply["delay_bound_seconds"] == timedelta(days=7).total_seconds()
+    assert reply["created_at"].endswith("Z")
     with django_assert_max_num_queries(14):
         story = eve.get(f"workunits/{workunit.pk}/timeline").json()
     assert f"has its answer: {result['name']} is canonical" in story["reasons"]
@@ -366,12 +366,12 @@ def test_result_shows_its_stderr_and_serves_its_output_files(eve):
     workunit = done_in(a_batch(submitter=eve.account), b"0123456789")
     result = workunit.results.get()
     update(result, stderr="so it goes")
-    told = eve.get(f"results/{result.pk}").json()
-    assert (told["stderr"], told["outputs"][0]["open_name"]) == ("so it goes", "out")
+    reply = eve.get(f"results/{result.pk}").json()
+    assert (reply["stderr"], reply["outputs"][0]["open_name"]) == ("so it goes", "out")
     assert "stderr" not in eve.get("results", {"workunit": workunit.pk}).json()["results"][0]
     whole = eve.get(f"results/{result.pk}/outputs/0")
     assert b"".join(whole.streaming_content) == b"0123456789"
-    assert whole["ETag"] == f'"{told["outputs"][0]["sha256"]}"'
+    assert whole["ETag"] == f'"{reply["outputs"][0]["sha256"]}"'
     part = eve.get(f"results/{result.pk}/outputs/0", None, Range="bytes=2-4")
     assert (part.status_code, part["Content-Range"]) == (206, "bytes 2-4/10")
     assert b"".join(part.streaming_content) == b"234"
@@ -414,11 +414,11 @@ def rights(eve):
 def test_batch_can_be_created_changed_aborted_and_retired(eve):
     app = an_app()
     made = eve.post("batches", {"app": app.name, "name": "sweep", "meta": {"n": 1}})
-    told = made.json()
-    assert (made.status_code, told["name"], told["state"]) == (201, "sweep", "init")
-    assert told["keep_outputs"] is True
-    assert made["Location"].endswith(f"/api/v1/batches/{told['id']}")
-    path = f"batches/{told['id']}"
+    reply = made.json()
+    assert (made.status_code, reply["name"], reply["state"]) == (201, "sweep", "init")
+    assert reply["keep_outputs"] is True
+    assert made["Location"].endswith(f"/api/v1/batches/{reply['id']}")
+    path = f"batches/{reply['id']}"
     changed = eve.patch(path, {"meta": {"n": 2}, "accelerate_tail": True}).json()
     assert (changed["meta"], changed["accelerate_tail"]) == ({"n": 2}, True)
     in_batch(Batch.objects.get())
@@ -479,8 +479,8 @@ def test_retry_resubmits_failed_workunits(eve):
     batch = a_batch(submitter=eve.account)
     failed = failed_in(batch, error_mask=2)
     stopped = failed_in(batch)
-    told = eve.post(f"batches/{batch.pk}/retry").json()
-    assert told == {
+    reply = eve.post(f"batches/{batch.pk}/retry").json()
+    assert reply == {
         "count": 1,
         "cancelled": 1,
         "inputs_gone": 0,
@@ -586,17 +586,17 @@ def test_troubles_show_the_last_error_and_parked_science_failures(eve):
         failed_at=NOON,
         parked_at=NOON,
     )
-    told = eve.get(path).json()
-    assert told["last_error"] == {
+    reply = eve.get(path).json()
+    assert reply["last_error"] == {
         "result": failed.name,
         "exit_status": 17,
         "host": f"host {failed.host_id}",
         "at": "2026-01-01T11:00:00Z",
         "stderr_tail": ["ValueError: bad"],
     }
-    assert told["parked"] == 1
-    assert "exit status 17" in told["sentences"][0]
-    assert "KeyError: 'x'" in told["sentences"][1]
+    assert reply["parked"] == 1
+    assert "exit status 17" in reply["sentences"][0]
+    assert "KeyError: 'x'" in reply["sentences"][1]
 
 
 def test_troubles_show_why_unsent_workunits_wait(eve):

@@ -214,19 +214,19 @@ def test_only_a_manager_with_the_publish_scope_can_deprecate_an_app_version(ada)
 
 def test_status_is_public_and_equals_the_status_page(client):
     a_workunit(an_app("primes"))
-    said = client.get("/api/v1/status").json()
+    reply = client.get("/api/v1/status").json()
     page = client.get("/status.json").json()
-    assert {name: one["value"] for name, one in said["workunits"].items()} == page["workunits"]
-    assert {one["name"]: one["waiting"]["value"] for one in said["daemons"]} == page["waiting"]
-    assert said["apps"][0]["name"] == "primes"
+    assert {name: one["value"] for name, one in reply["workunits"].items()} == page["workunits"]
+    assert {one["name"]: one["waiting"]["value"] for one in reply["daemons"]} == page["waiting"]
+    assert reply["apps"][0]["name"] == "primes"
 
 
 def test_statistics_are_public(client):
     a_workunit(an_app("primes", total_credit=17))
-    said = client.get("/api/v1/statistics").json()
-    assert said["total_credit"] == 17
-    assert said["workunits"] == {"value": 1, "exact": True}
-    assert said["apps"] == [
+    reply = client.get("/api/v1/statistics").json()
+    assert reply["total_credit"] == 17
+    assert reply["workunits"] == {"value": 1, "exact": True}
+    assert reply["apps"] == [
         {
             "name": "primes",
             "title": "primes",

@@ -229,7 +229,7 @@ def test_acquire_claims_what_the_server_selects() -> None:
     assert names == ["upper_0_0", "upper_1_0"]
     assert client.ask_for_work(1.0) == names
     answer = program.send("post", "/pool/acquire", {"app": "none"})
-    assert answer.json() == {"results": []}
+    assert answer.json() == {"results": [], "results_read": 0, "all_read": True}
     assert program.send("post", "/pool/acquire", {"count": 0}).status_code == 400
 
 

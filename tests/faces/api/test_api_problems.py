@@ -40,17 +40,17 @@ def test_each_error_of_an_invalid_app_has_its_own_hint(db) -> None:
     an_app_version(an_app("primes"))
     chief = a_program(an_account(is_superuser=True), *ALL_SCOPES)
     answer = chief.send("patch", "/apps/primes", {"kind": "script"})
-    said = answer.json()
-    assert (answer.status_code, said["code"]) == (422, "bad_app"), said
+    reply = answer.json()
+    assert (answer.status_code, reply["code"]) == (422, "bad_app"), reply
     it_is = "it is native, and has versions."
-    assert said["detail"] == f"The app is not valid: kind: {it_is}"
-    assert said["hint"] == "create another app."
-    assert said["errors"] == [{"pointer": "/kind", "detail": it_is, "hint": said["hint"]}]
+    assert reply["detail"] == f"The app is not valid: kind: {it_is}"
+    assert reply["hint"] == "create another app."
+    assert reply["errors"] == [{"pointer": "/kind", "detail": it_is, "hint": reply["hint"]}]
     answer = chief.send("patch", "/apps/primes", {"validator": "none", "assimilator": "none"})
-    said = answer.json()
-    assert (answer.status_code, said["code"]) == (422, "bad_app"), said
-    assert {one["pointer"] for one in said["errors"]} == {"/validator", "/assimilator"}
-    assert said["hint"] == "correct these fields."
+    reply = answer.json()
+    assert (answer.status_code, reply["code"]) == (422, "bad_app"), reply
+    assert {one["pointer"] for one in reply["errors"]} == {"/validator", "/assimilator"}
+    assert reply["hint"] == "correct these fields."
     assert "Hint:" not in answer.content.decode()
 
 

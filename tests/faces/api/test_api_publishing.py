@@ -79,11 +79,11 @@ def test_script_is_published_as_a_signed_version_for_every_unix_platform(staff) 
     an_app()
     answer = send(staff, ("run.sh", RUN))
     assert answer.status_code == 201, answer.content
-    said = answer.json()
-    assert [one["platform"] for one in said] == list(UNIX_PLATFORMS)
-    assert said[0]["version"] == "1.00"
-    assert [file["main_program"] for file in said[0]["files"]] == [True, False]
-    version = AppVersion.objects.get(pk=said[0]["id"])
+    reply = answer.json()
+    assert [one["platform"] for one in reply] == list(UNIX_PLATFORMS)
+    assert reply[0]["version"] == "1.00"
+    assert [file["main_program"] for file in reply[0]["files"]] == [True, False]
+    version = AppVersion.objects.get(pk=reply[0]["id"])
     assert unpacked(version) == {"run.sh": (RUN, 0o755)}
     for row in version.files.all():
         content = storage.download_path(row.file.name).read_bytes()

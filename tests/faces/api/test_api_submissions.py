@@ -183,8 +183,8 @@ class TestWhatIsRefused:
         body = b"".join(json.dumps(line).encode() + b"\n" for line in lines) + b"{no\n"
         answer = post(body, LINES)
         assert answer.status_code == 422
-        said = answer.json()
-        assert sorted((e["line"], e["pointer"]) for e in said["errors"]) == [
+        reply = answer.json()
+        assert sorted((e["line"], e["pointer"]) for e in reply["errors"]) == [
             (3, "/min_quorum"),
             (4, ""),
             (5, "/nane"),

@@ -37,9 +37,9 @@ def make(client: Client, **body):
 
 
 def test_index_returns_links_to_the_resources(client):
-    said = client.get("/api/v1/").json()
-    assert said["name"] == "Manyhands"
-    assert said["links"]["tokens"] == "http://testserver/api/v1/tokens"
+    reply = client.get("/api/v1/").json()
+    assert reply["name"] == "Manyhands"
+    assert reply["links"]["tokens"] == "http://testserver/api/v1/tokens"
 
 
 def test_token_is_created_with_a_password_and_its_text_is_shown_only_once(client, ada):
@@ -178,11 +178,11 @@ def test_me_returns_the_account_scopes_permissions_and_quota(ada, django_assert_
     client = bearer(a_token(ada))
     client.get("/api/v1/me")
     with django_assert_max_num_queries(6):
-        said = client.get("/api/v1/me").json()
-    assert said["account"]["email"] == EMAIL
-    assert said["scopes"] == ["read", "submit"]
-    assert said["may_submit"] == {"all_apps": False, "apps": []}
-    assert said["quota"]["max_unfinished_workunits"] is None
+        reply = client.get("/api/v1/me").json()
+    assert reply["account"]["email"] == EMAIL
+    assert reply["scopes"] == ["read", "submit"]
+    assert reply["may_submit"] == {"all_apps": False, "apps": []}
+    assert reply["quota"]["max_unfinished_workunits"] is None
 
 
 def test_unknown_field_returns_400_and_suggests_a_similar_field(client):

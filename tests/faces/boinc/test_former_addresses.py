@@ -158,8 +158,8 @@ def test_a_second_change_keeps_both_former_addresses(var, settings):
 
 
 def test_check_changes_nothing_and_json_is_for_programs(var):
-    said = json.loads(rename(NEW, "--check", "--json"))
-    assert (said["old"], said["new"], said["changed"]) == (OLD, NEW, False)
+    reply = json.loads(rename(NEW, "--check", "--json"))
+    assert (reply["old"], reply["new"], reply["changed"]) == (OLD, NEW, False)
     assert addresses.recorded(var) == ()
     with pytest.raises(CommandError, match=r"no terminal to confirm at.*--yes"):
         rename(NEW)

@@ -210,10 +210,10 @@ def test_each_file_with_any_name_becomes_a_workunit(run, fold, tmp_path):
         (tmp_path / name).write_bytes(b"%d\xff" % number)
     code, said, complaint = run("submit", "fold", "--json", "--", *names)
     assert (code, complaint) == (0, "")
-    told = json.loads(said)
-    assert told["count"] == 4
+    reply = json.loads(said)
+    assert reply["count"] == 4
     made = workunits()
-    prefix = told["batch"]["name"]
+    prefix = reply["batch"]["name"]
     assert [one.name.removeprefix(f"{prefix}_") for one in made] == [
         "a_b",
         "u86cbu767du8cea",
@@ -522,8 +522,8 @@ WHOLE = {f"w{number}/out": b"answer %d" % number for number in range(3)}
 
 def test_fetch_downloads_each_output_once_into_a_folder_per_workunit(run, batch, tmp_path):
     code, said, _ = run("fetch", "b", "out", "--json")
-    told = json.loads(said)
-    assert (code, told["brought"], told["failed"]) == (0, 3, ["broken"])
+    reply = json.loads(said)
+    assert (code, reply["brought"], reply["failed"]) == (0, 3, ["broken"])
     assert files_in(tmp_path / "out") == WHOLE
     text = (tmp_path / "out/MANIFEST.ndjson").read_text()
     lines = [json.loads(line) for line in text.splitlines()]

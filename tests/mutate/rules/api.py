@@ -52,14 +52,19 @@ def _roomy(limit: str) -> Any:
     """Make one limit of the throttle so large that no test reaches it."""
 
     def made(original: Any) -> Any:
-        def charge(attempt: Any, of: Any, subject: str, message: str) -> None:
-            original(
-                attempt, replace(of, attempts=10**6) if of.name == limit else of, subject, message
-            )
+        def charge(attempt: Any, of: Any, *texts: str, **options: str) -> None:
+            roomy = replace(of, attempts=10**6) if of.name == limit else of
+            original(attempt, roomy, *texts, **options)
 
         return charge
 
     return made
+
+
+def _lock_by_id(by: Any, *others: int) -> Any:
+    from scheduler.people.teams.locked_rows import lock_accounts
+
+    return lock_accounts([by.pk, *others])
 
 
 def _untouched_by_the_throttle(**_of: Any) -> None:
@@ -169,6 +174,16 @@ RULES = (
         "Wrong passwords for one account from new networks are limited",
         Code("scheduler.people.throttle:_charge", made=_roomy("account")),
         (THROTTLE,),
+    ),
+    Switch(
+        "Teams that one account creates are limited",
+        Code("scheduler.people.throttle:_charge", made=_roomy("new-teams")),
+        ("tests/security/test_team_creation.py",),
+    ),
+    Switch(
+        "An account that was blocked while an operation waited gets no team and no foundership",
+        Code("scheduler.people.teams.members:lock_active", _lock_by_id),
+        ("tests/database/people/test_teams.py",),
     ),
     Switch(
         "A network that an account logged in from is exempt from the account's limit",

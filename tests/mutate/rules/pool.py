@@ -8,6 +8,7 @@ from tests.mutate.switching import Code, Sql, Switch, always
 from volunteer.events import Print
 
 API = "tests/faces/api/test_api_pool.py"
+BACKLOG = "tests/faces/api/test_api_pool_backlog.py"
 ACCESS = "tests/security/test_pool_access.py"
 WAITING = "tests/pure/pool/test_waiting.py"
 CLIENT = "tests/pure/client/test_volunteer_pool.py"
@@ -47,6 +48,11 @@ RULES = (
         "Work behind a page of results that do not fit is acquired",
         Code("scheduler.pool.acquisition:MAX_PAGES", 1),
         (API,),
+    ),
+    Switch(
+        "A request for work of the pool does not read the whole backlog",
+        Code("scheduler.pool.acquisition:_equal_share", always(10**9)),
+        (BACKLOG,),
     ),
     Switch(
         "A host reports usage only of its own results",

@@ -58,9 +58,9 @@ def folder(tmp_path: Path, project: FakeProject) -> Path:
 
 
 def field(report: str, name: str) -> str:
-    found = re.search(f"<{name}>(.*?)</{name}>", report, re.DOTALL)
-    assert found, f"{name} is not in {report}"
-    return found.group(1)
+    match = re.search(f"<{name}>(.*?)</{name}>", report, re.DOTALL)
+    assert match, f"{name} is not in {report}"
+    return match.group(1)
 
 
 def test_client_attaches_with_email_and_password_and_computes_a_result(
@@ -153,8 +153,8 @@ def test_computing_preferences_are_sent_in_requests_and_written_for_programs(
     facts = project.uploads["wu_0_r0"].decode()
     assert field(field(facts, "global_preferences"), "disk_interval") == "120.000000"
     assert field(facts, "checkpoint_period") == "120.000000"
-    told = json.loads(volunteer(folder, "status", "--json").stdout)
-    assert (told["preferences_from"], told["preferences_changed_at"]) == (project.url, 1.7e9)
+    reply = json.loads(volunteer(folder, "status", "--json").stdout)
+    assert (reply["preferences_from"], reply["preferences_changed_at"]) == (project.url, 1.7e9)
 
 
 def test_command_line_options_override_computing_preferences(

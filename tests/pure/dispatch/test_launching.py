@@ -27,9 +27,9 @@ def test_encoded_text_uses_only_safe_characters_and_decodes_back(text: str) -> N
 @given(strategies.lists(TEXTS.filter(lambda text: "\n" not in text), max_size=4))
 def test_words_are_split_like_in_a_shell_and_encoded_separately(words: list[str]) -> None:
     said = launching.command_line(shlex.join(words), kind="script", success_rule="both")
-    found = re.fullmatch(r"rule=both in= out=(?: words=(\S+))? --", said)
-    assert found
-    told = found[1].split("+") if found[1] else []
+    match = re.fullmatch(r"rule=both in= out=(?: words=(\S+))? --", said)
+    assert match
+    told = match[1].split("+") if match[1] else []
     assert ["" if word == "%" else decoded(word) for word in told] == words
 
 

@@ -13,7 +13,7 @@ from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.models import Team
-from scheduler.people import teams
+from scheduler.people import team_reads, teams
 from scheduler.people.teams import TeamProfile
 
 if TYPE_CHECKING:
@@ -36,11 +36,17 @@ class TeamOut(RowShown):
     description = Column()
     country = Column()
     joinable = serializers.BooleanField(help_text="Whether accounts can join the team.")
-    founder = serializers.IntegerField(source="founder_id", allow_null=True)
+    founder = serializers.IntegerField(
+        source="founder_id",
+        allow_null=True,
+        help_text="The account of the founder; null without a founder, or if the founder does not "
+        "share their statistics.",
+    )
     requested_by = serializers.IntegerField(
         source="requested_by_id",
         allow_null=True,
-        help_text="The account that has requested the foundership.",
+        help_text="The account that has requested the foundership. Only the founder sees an "
+        "account that does not share its statistics; for others it is null.",
     )
     requested_at = Column()
     total_credit = serializers.FloatField()
@@ -49,6 +55,13 @@ class TeamOut(RowShown):
 
     class Meta:
         model = Team
+
+    def to_representation(self, instance: Team) -> dict[str, Any]:
+        """Return the fields, without accounts that the context's `viewer` may not see."""
+        shown = super().to_representation(instance)
+        leaders = team_reads.shown_leaders(instance, self.context["viewer"])
+        shown["founder"], shown["requested_by"] = leaders
+        return shown
 
 
 class ChangedTeam(Strict):
@@ -116,7 +129,7 @@ class MyTeam(Endpoint):
 
         `GET /teams` finds teams to join.
         """
-        return self.reply(_own_team(self))
+        return self.reply(_own_team(self), viewer=self.account)
 
     @operation(
         "Create a team",
@@ -125,12 +138,15 @@ class MyTeam(Endpoint):
         status=201,
         body=NewTeam,
         idempotent=True,
-        problems=(409,),
+        problems=(409, 429),
     )
     def post(self, request: Request) -> Response:
-        """Creates a team, whose founder and first member is the account; it leaves its team."""
+        """Creates a team, whose founder and first member is the account; it leaves its team.
+
+        An account creates at most five teams a day.
+        """
         team = teams.create(self.account, TeamProfile(**self.body()), now=self.now)
-        return self.reply(team, headers={"Location": "/api/v1/me/team"})
+        return self.reply(team, viewer=self.account, headers={"Location": "/api/v1/me/team"})
 
     @operation(
         "Change the account's team",
@@ -143,7 +159,8 @@ class MyTeam(Endpoint):
     def patch(self, request: Request) -> Response:
         """Changes the given fields; only the founder may."""
         team = _own_team(self)
-        return self.reply(teams.change(team.pk, self.body(), by=self.account, now=self.now))
+        changed = teams.change(team.pk, self.body(), by=self.account, now=self.now)
+        return self.reply(changed, viewer=self.account)
 
     @operation("Leave the team", name="leave_team", answer=None, status=204, problems=(409,))
     def delete(self, request: Request) -> Response:
@@ -160,7 +177,8 @@ class JoinTeam(Endpoint):
     )
     def post(self, request: Request) -> Response:
         """Joins a team that accepts members; the account leaves its former team."""
-        return self.reply(teams.join(self.account, self.body()["team"]))
+        team = teams.join(self.account, self.body()["team"])
+        return self.reply(team, viewer=self.account)
 
 
 class TeamFoundership(Endpoint):
@@ -185,7 +203,7 @@ class TeamFoundership(Endpoint):
                 changed = teams.decline_request(team.pk, by=account, now=now)
             case _:
                 changed = teams.transfer(team.pk, body["account"], by=account, now=now)
-        return self.reply(changed)
+        return self.reply(changed, viewer=account)
 
 
 class TeamMember(Endpoint):
