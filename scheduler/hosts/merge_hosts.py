@@ -65,8 +65,7 @@ def _move_results(kept_id: int, merged_id: int) -> None:
     """Move the results of a host; raises `CannotMerge` if both hosts hold one workunit."""
     # A statement for each state, because each state has an index of its own.
     for state in (ServerState.IN_PROGRESS, ServerState.OVER):
-        results = Result.objects.filter(server_state=state, host_id=merged_id)
-        results.update(host_id=kept_id)
+        Result.objects.filter(server_state=state, host_id=merged_id).update(host_id=kept_id)
     held_results = Result.objects.filter(server_state=ServerState.IN_PROGRESS, host_id=kept_id)
     numbers = held_results.order_by("workunit__name").values("workunit__name")
     twice = numbers.annotate(number=Count("pk")).filter(number__gt=1).first()
