@@ -8,6 +8,7 @@ STORIES ?= 3
 SEED ?=
 CASES ?= 20
 REQUESTS ?= 1000000
+RESULTS ?= 1000000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-run demo demo-trust run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt docs bench bench-large clean
+.PHONY: help setup setup-run demo demo-trust run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt docs bench bench-large bench-pages clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -103,6 +104,9 @@ docs: $(VENV)/.stamp-dev ## write the generated parts of the docs anew
 
 bench: $(VENV)/.stamp-run ## what is measured, beside pgbench and the peer: under 5 minutes
 	@$(BIN)/python -m bench
+
+bench-pages: $(VENV)/.stamp-dev ## server time and statements of every page with a million results; RESULTS=10000000
+	@$(BIN)/python -m bench.pages --results $(RESULTS)
 
 bench-large: $(VENV)/.stamp-run ## the same on large backlogs, up to 10 million results: 25 minutes
 	@$(BIN)/python -m bench --large

@@ -55,13 +55,13 @@ def _statements() -> tuple[str, str, str]:
     name = f"'bulk_' || {number}"
     workunit = "%(first)s::bigint + g"
     return (
-        _copy(Workunit, {"id": workunit, "name": name}, source="id < %(first)s::bigint"),
-        _copy(
+        copy_statement(Workunit, {"id": workunit, "name": name}, source="id < %(first)s::bigint"),
+        copy_statement(
             WorkunitFile,
             {"id": f"{workunit} + 1000", "workunit_id": workunit},
             source="workunit_id < %(first)s::bigint",
         ),
-        _copy(
+        copy_statement(
             Result,
             {
                 "id": f"2 * ({workunit}) + 1000 + attempt",
@@ -73,9 +73,15 @@ def _statements() -> tuple[str, str, str]:
     )
 
 
-def _copy(model: type[Model], changed: dict[str, str], *, source: str) -> str:
-    columns = [str(field.column) for field in model._meta.concrete_fields]
-    values = [changed.get(column, column) for column in columns]
+def copy_statement(model: type[Model], changed: dict[str, str], *, source: str) -> str:
+    """Return a statement that copies the rows of a table that match the condition `source`.
+
+    It has the parameters `begin` and `end`, and copies the rows once for each number `g` from
+    `begin` to `end`.  `changed` maps columns to expressions, which can contain `g`.
+    """
+    names = [str(field.column) for field in model._meta.concrete_fields]
+    columns = [connection.ops.quote_name(name) for name in names]
+    values = [changed.get(name, column) for name, column in zip(names, columns, strict=True)]
     table = model._meta.db_table
     return (
         f"INSERT INTO {table} ({', '.join(columns)})"

@@ -1,0 +1,1 @@
+"""Measures the server time and the SQL statements of every page, with many rows."""
