@@ -52,7 +52,9 @@ SHARED = frozenset(
 STAFF_ONLY = frozenset({"limit_host"})
 
 #: Operations on the caller's own rows, which return 404 for rows of other accounts also to staff.
-OWN_ONLY = frozenset({"read_my_computer", "read_my_result"})
+OWN_ONLY = frozenset(
+    {"read_my_computer", "change_my_computer", "merge_my_computer", "read_my_result"}
+)
 
 
 @dataclass(frozen=True)
@@ -174,6 +176,8 @@ BODIES: Mapping[str, Callable[[Owned], Any]] = {
     "create_app": lambda one: {"name": "new"},
     "create_queue": lambda one: {"name": "new"},
     "limit_host": lambda _: {"max_in_progress": 1},
+    "change_my_computer": lambda _: {"venue": "home"},
+    "merge_my_computer": lambda one: {"merged": one.host.pk},
     "read_weak_key": lambda one: {"email": one.account.email, "password": "not the password"},
     "create_token": lambda one: {"name": "new", "scopes": ["read"]},
     "create_bundle": lambda one: {"batch": one.batch.pk, "workunits": [one.workunit.name]},

@@ -108,6 +108,7 @@ LARGE = (
     "dependency",
     "file",
     "host",
+    "outbox_message",
     "queue_slot",
     "refusal",
     "result",

@@ -30,6 +30,7 @@ CHANGES = {
     "change_app_version": ("/app-versions/{version}", {"beta": True}, {"beta": False}),
     "change_batch": ("/batches/{batch}", {"meta": {"n": 1}}, {"meta": {"n": 2}}),
     "limit_host": ("/hosts/{host}", {"max_in_progress": 3}, {"max_in_progress": None}),
+    "change_my_computer": ("/me/computers/{host}", {"venue": "home"}, {"venue": "work"}),
     "change_team": ("/me/team", {"country": "Malta"}, {"country": "Chile"}),
     "change_consents": ("/me/consents", {"show_hosts": True}, {"show_hosts": False}),
     "change_computing_preferences": (
@@ -53,11 +54,11 @@ def chief(db) -> Program:
 
 @pytest.fixture
 def ways(chief) -> dict[str, str]:
-    app = an_app("primes")
-    teams.create(Account.objects.get(), TeamProfile(name="Primes"), now=timezone.now())
+    app, account = an_app("primes"), Account.objects.get()
+    teams.create(account, TeamProfile(name="Primes"), now=timezone.now())
     version, batch = an_app_version(app), a_batch(app=app)
     named_queues.create(name="urgent", now=timezone.now())
-    ids = {"version": version.pk, "batch": batch.pk, "host": a_host().pk}
+    ids = {"version": version.pk, "batch": batch.pk, "host": a_host(account).pk}
     return {name: way.format(**ids) for name, (way, _, _) in CHANGES.items()}
 
 
