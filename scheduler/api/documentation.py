@@ -6,13 +6,47 @@ Django's test client and need 5 MB in each web process.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import threading
+from typing import TYPE_CHECKING, Any, Final
 
+from django.http import HttpResponse
 from drf_spectacular.views import (
     SpectacularAPIView,
     SpectacularRedocView,
     SpectacularSwaggerSplitView,
 )
+
+if TYPE_CHECKING:
+    from rest_framework.request import Request
+
+
+class Schema(SpectacularAPIView):
+    """The schema, as YAML or JSON.
+
+    It is generated and written once in each process, because this takes seconds, and because
+    threads that generate it at the same time disturb each other (drf-spectacular 0.29).  The
+    parameter `version` is ignored.
+    """
+
+    _lock = threading.Lock()
+    _texts: Final[dict[str, bytes]] = {}
+
+    def _get_schema_response(self, request: Request) -> HttpResponse:
+        renderer = request.accepted_renderer
+        with self._lock:
+            if renderer.format not in self._texts:
+                generator = self.generator_class(urlconf=self.urlconf)
+                document = generator.get_schema(request=request, public=self.serve_public)
+                text = renderer.render(document, renderer.media_type, {})
+                self._texts[renderer.format] = text if isinstance(text, bytes) else text.encode()
+        charset = "" if renderer.charset is None else f"; charset={renderer.charset}"
+        return HttpResponse(
+            self._texts[renderer.format],
+            content_type=f"{renderer.media_type}{charset}",
+            headers={
+                "Content-Disposition": f'inline; filename="{self._get_filename(request, None)}"'
+            },
+        )
 
 
 class OwnAssetsOnly:
@@ -46,6 +80,6 @@ class Redoc(OwnAssetsOnly, SpectacularRedocView):
 
 _OPEN: Final[dict[str, Any]] = {"authentication_classes": [], "permission_classes": []}
 
-schema = SpectacularAPIView.as_view(**_OPEN)
+schema = Schema.as_view(**_OPEN)
 swagger = Swagger.as_view(url_name="api_schema", **_OPEN)
 redoc = Redoc.as_view(url_name="api_schema", **_OPEN)
