@@ -133,7 +133,7 @@ def zombies(rules: Rules, *, now: datetime) -> QuerySet[Host]:
         ~Exists(CreditEntry.objects.filter(**own)),
         ~Exists(Result.objects.filter(**own)),
         ~Exists(Workunit.objects.filter(target_host=OuterRef("pk"))),
-        ~Exists(Host.objects.filter(merged_into=OuterRef("pk"))),
+        ~Exists(Host.objects.filter(merged_into=OuterRef("pk")).exclude(pk=OuterRef("pk"))),
         rpc_at__lt=now - rules.zombie_after,
         total_credit=0,
         denied=False,

@@ -152,6 +152,8 @@ def _check_host(host_id: int) -> None:
     host = Host.objects.filter(pk=host_id).first()
     if host is None:
         raise FileRequestRefused(f"There is no host {host_id}. Hint: look hosts up in the admin.")
+    if host.is_deleted:
+        raise FileRequestRefused(f"Host {host_id} was deleted by its owner.")
     if host.merged_into_id is not None:
         msg = f"Host {host_id} is merged into host {host.merged_into_id}. Hint: use that id."
         raise FileRequestRefused(msg)

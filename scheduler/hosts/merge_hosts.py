@@ -89,5 +89,7 @@ def _check_mergeable(kept_id: int, merged_id: int, hosts: dict[int, Host]) -> No
             f"{merged.account_id}. Hint: merge hosts of one account."
         )
     for host in (kept, merged):
+        if host.is_deleted:
+            raise CannotMerge(f"Host {host.pk} was deleted by its owner.")
         if host.merged_into_id is not None:
             raise CannotMerge(f"Host {host.pk} is merged into host {host.merged_into_id} already.")

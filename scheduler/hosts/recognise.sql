@@ -49,7 +49,11 @@ INNER JOIN account_key AS k ON caller.key_hash = k.key_hash AND k.kind <> 3
 INNER JOIN account AS a ON k.account_id = a.id
 LEFT JOIN team AS t ON a.team_id = t.id
 LEFT JOIN host AS claimed ON caller.host_id = claimed.id
-LEFT JOIN host AS h ON h.id = coalesce(claimed.merged_into_id, claimed.id)
+-- A deleted host refers to itself: its client gets another row.
+LEFT JOIN host AS h
+    ON
+        h.id = coalesce(claimed.merged_into_id, claimed.id)
+        AND claimed.merged_into_id IS DISTINCT FROM claimed.id
 -- Flags for rare kinds of work: an RPC runs further statements only if such work exists.
 CROSS JOIN (
     SELECT

@@ -10,7 +10,7 @@ class Host(models.Model):
 
     Speeds are in operations per second for each CPU, sizes in bytes.  After a merge, the row of the
     old host refers to the new host (`merged_into`), so that a client with the old id gets the new
-    id.
+    id.  The row of a host that its owner deleted refers to itself, and its client gets another row.
     """
 
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="hosts")
@@ -82,6 +82,11 @@ class Host(models.Model):
 
     def __str__(self) -> str:
         return f"{self.domain_name or 'host'} #{self.pk}"
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether its owner deleted it."""
+        return self.merged_into_id == self.pk
 
 
 class HostAppVersion(models.Model):

@@ -14,7 +14,11 @@ SELECT
     host.host_cpid,
     %(now)s::timestamptz
 FROM host
-WHERE host.account_id = %(account_id)s::bigint AND host.total_credit > 0
+WHERE
+    host.account_id = %(account_id)s::bigint
+    AND host.total_credit > 0
+    -- A deleted host refers to itself, and was listed when it was deleted.
+    AND host.merged_into_id IS DISTINCT FROM host.id
 ON CONFLICT (kind, number) DO UPDATE
 SET
     cpid = excluded.cpid,

@@ -4,5 +4,12 @@ WHERE
     (kind = %(account_kind)s::smallint AND number = %(account_id)s::bigint)
     OR (
         kind = %(host_kind)s::smallint
-        AND number IN (SELECT host.id FROM host WHERE host.account_id = %(account_id)s::bigint)
+        AND number IN (
+            SELECT host.id
+            FROM host
+            -- A deleted host refers to itself, and stays listed.
+            WHERE
+                host.account_id = %(account_id)s::bigint
+                AND host.merged_into_id IS DISTINCT FROM host.id
+        )
     )

@@ -40,6 +40,8 @@ def enroll(
         if host is None:
             msg = f"There is no host {host_id}. Hint: `manage.py host list` lists hosts."
             raise UnknownHost(msg)
+        if host.is_deleted:
+            raise NotEnrolled(f"Host {host_id} was deleted by its owner.")
         if host.merged_into_id is not None:
             msg = f"Host {host_id} was merged. Hint: enroll host {host.merged_into_id}."
             raise NotEnrolled(msg)

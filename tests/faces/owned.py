@@ -53,7 +53,13 @@ STAFF_ONLY = frozenset({"limit_host"})
 
 #: Operations on the caller's own rows, which return 404 for rows of other accounts also to staff.
 OWN_ONLY = frozenset(
-    {"read_my_computer", "change_my_computer", "merge_my_computer", "read_my_result"}
+    {
+        "read_my_computer",
+        "change_my_computer",
+        "delete_my_computer",
+        "merge_my_computer",
+        "read_my_result",
+    }
 )
 
 

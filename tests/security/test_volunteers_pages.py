@@ -59,7 +59,7 @@ def test_rows_of_other_accounts_are_not_found(ada, host, staff):
 
 
 @pytest.mark.parametrize("staff", [False, True])
-def test_computers_of_other_accounts_cannot_be_merged(ada, host, staff):
+def test_computers_of_other_accounts_cannot_be_merged_or_deleted(ada, host, staff):
     eve = an_account("eve", is_staff=staff, is_superuser=staff)
     long_ago = NOON - timedelta(days=1)
     own = a_host(eve, rpc_at=long_ago, created_at=long_ago)
@@ -71,6 +71,8 @@ def test_computers_of_other_accounts_cannot_be_merged(ada, host, staff):
         path = f"/me/computers/{kept.pk}/merge"
         assert program.send("post", path, {"merged": merged.pk}).status_code == 404
     assert program.send("patch", f"/me/computers/{host.pk}", {"venue": "work"}).status_code == 404
+    assert program.send("delete", f"/me/computers/{host.pk}").status_code == 404
+    assert browser.post(f"/account/computers/{host.pk}/delete/").status_code == 404
     assert not Host.objects.filter(merged_into__isnull=False).exists()
 
 

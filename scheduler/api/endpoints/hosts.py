@@ -51,7 +51,11 @@ class HostOut(RowShown):
     max_in_progress = Column()
     denied = Column()
     deny_reason = Column()
-    merged_into = serializers.IntegerField(source="merged_into_id", allow_null=True)
+    merged_into = serializers.IntegerField(
+        source="merged_into_id",
+        allow_null=True,
+        help_text="The host into which it was merged; its own id if its owner deleted it.",
+    )
 
     class Meta:
         model = Host

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from scheduler.apps import app_versions, apps, deliveries
 from scheduler.boinc import own_preferences
 from scheduler.files.download_files import FileInMotion
-from scheduler.hosts import own_hosts, own_merges
+from scheduler.hosts import own_deletions, own_hosts, own_merges
 from scheduler.people import api_tokens, idempotency, teams
 from scheduler.people.account_keys import BadName
 from scheduler.people.hashing import HashQueueFull
@@ -102,6 +102,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (BadName, 422, "bad_name"),
     (own_hosts.UnknownHost, 404, "not_found"),
     (own_hosts.BadVenue, 422, "bad_venue"),
+    (own_deletions.DeletionRefused, 409, "deletion_refused"),
     (own_merges.MergeRefused, 409, "merge_refused"),
     (own_preferences.UnknownLocation, 422, "unknown_location"),
     (own_preferences.NotStored, 404, "not_found"),

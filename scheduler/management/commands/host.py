@@ -88,7 +88,8 @@ def _facts(host: Host) -> dict[str, Any]:
         "denied": host.denied,
         "deny_reason": host.deny_reason,
         "max_in_progress": host.max_in_progress,
-        "merged_into": host.merged_into_id,
+        "merged_into": None if host.is_deleted else host.merged_into_id,
+        "deleted": host.is_deleted,
     }
 
 
@@ -122,7 +123,9 @@ def _show(page: host_lists.HostPage) -> Answer:
         lines.append(f"  denied: {host.deny_reason or 'no reason given'}")
     if host.max_in_progress is not None:
         lines.append(f"  may hold {plural(host.max_in_progress, 'result')}")
-    if host.merged_into_id is not None:
+    if host.is_deleted:
+        lines.append("  deleted by its owner")
+    elif host.merged_into_id is not None:
         lines.append(f"  merged into host {host.merged_into_id}")
     lines += [f"  {_record_label(record)}" for record in page.records]
     lines.append("  last decisions, newest first:" if page.decisions else "  no decisions stored")

@@ -16,7 +16,7 @@ from typing import Any
 from django.db import transaction
 
 from scheduler import sql
-from scheduler.models import Account, StatisticsDeletion
+from scheduler.models import Account, Host, StatisticsDeletion
 from scheduler.people import audit
 from scheduler.people.account_keys import AccountRefused, lock
 
@@ -100,6 +100,16 @@ def list_deletions(account: Account, *, now: datetime) -> None:
     Accounts and computers without credit were never exported, and are not listed.
     """
     sql.execute("people/list_deletions", _listed(account, now))
+
+
+def list_deleted_host(host: Host, *, now: datetime) -> None:
+    """List a host in the export's file of deletions, if the export has contained it."""
+    if host.total_credit > 0:
+        StatisticsDeletion.objects.update_or_create(
+            kind=StatisticsDeletion.Kind.HOST,
+            number=host.pk,
+            defaults={"cpid": host.host_cpid, "deleted_at": now},
+        )
 
 
 def _listed(account: Account, now: datetime) -> dict[str, Any]:

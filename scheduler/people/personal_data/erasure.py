@@ -45,7 +45,7 @@ _ACCOUNT = {
     "is_active": False,
     "last_login": None,
 }
-_HOST = {"domain_name": "", "last_ip_addr": "", "host_cpid": "", "timezone": 0, "venue": ""}
+HOST_COLUMNS = {"domain_name": "", "last_ip_addr": "", "host_cpid": "", "timezone": 0, "venue": ""}
 #: The rows that are deleted with the account's personal data.
 _DELETED = (AccountKey, ApiToken, EmailChange, LoginNetwork)
 #: Each failed attempt needs another transaction that changes the members at the same moment.
@@ -101,7 +101,7 @@ def _erase(account: Account, *, now: datetime) -> None:
         EmailAddress.objects.filter(user=locked).delete()
         EmailAddress.objects.create(user=locked, email=erased["email"], primary=True)
         HostToken.objects.filter(host__account=locked).delete()
-        Host.objects.filter(account=locked).update(**_HOST)
+        Host.objects.filter(account=locked).update(**HOST_COLUMNS)
         audit.record(Event.ACCOUNT_ERASED, now=now, subject=f"account {locked.pk}")
 
 

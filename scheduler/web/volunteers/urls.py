@@ -15,6 +15,11 @@ urlpatterns = [
         name="account_computer_merge",
     ),
     path(
+        "account/computers/<int:host_id>/delete/",
+        views.delete_computer,
+        name="account_computer_delete",
+    ),
+    path(
         "account/computers/<int:host_id>/results/",
         views.computer_results,
         name="account_computer_results",

@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from scheduler.boinc import own_preferences
-from scheduler.hosts import own_hosts, own_merges
+from scheduler.hosts import own_deletions, own_hosts, own_merges
 from scheduler.hosts.decision_texts import read_decision
 from scheduler.hosts.identity import MAX_DECISIONS
 from scheduler.models import Account, Host
@@ -99,6 +99,7 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
             (each.pk, shown.name_of(each), shown.time_of(each.rpc_at, now=now))
             for each in own_merges.mergeable(account, host)
         ],
+        "obstacle": own_deletions.obstacle_to_deletion(host, now=now),
     }
     return _page(request, "computer", context)
 
@@ -119,6 +120,21 @@ def merge_computer(request: HttpRequest, account: Account, host_id: int) -> Http
     else:
         messages.success(request, _("The older entry is merged into this computer."))
     return redirect("account_computer", host_id)
+
+
+@require_POST
+@own_page
+def delete_computer(request: HttpRequest, account: Account, host_id: int) -> HttpResponseBase:
+    """Delete a computer, and return to the list of computers."""
+    try:
+        own_deletions.delete(account, host_id, now=timezone.now())
+    except own_hosts.UnknownHost:
+        raise Http404 from None
+    except AccountRefused as refusal:
+        messages.error(request, str(refusal))
+        return redirect("account_computer", host_id)
+    messages.success(request, _("The computer is deleted. Its credit stays in your account."))
+    return redirect("account_computers")
 
 
 @require_safe

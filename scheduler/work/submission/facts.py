@@ -223,7 +223,8 @@ class QueueTarget:
 class Addressees:
     """The ids of the existing hosts, accounts and teams among the targets of workunits.
 
-    `merged_hosts` maps the id of a merged host to the id of the host that replaced it.
+    `merged_hosts` maps the id of a merged host to the id of the host that replaced it, and the id
+    of a deleted host to itself.
     `denied_hosts` are hosts that get no work.
     """
 

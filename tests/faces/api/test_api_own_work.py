@@ -134,3 +134,16 @@ def test_account_merges_an_older_entry_of_its_computer(ada, host):
     again = program.send("post", path, {"merged": old.pk})
     assert (again.status_code, again.json()["code"]) == (409, "merge_refused")
     assert "merged into host" in again.json()["detail"]
+
+
+def test_account_deletes_its_computer(ada, host):
+    program = a_program(ada)
+    result = a_result(a_workunit(), "valid", host=host)
+    path = f"/me/computers/{host.pk}"
+    refused = program.send("delete", path)
+    assert (refused.status_code, refused.json()["code"]) == (409, "deletion_refused")
+    result.delete()
+    assert program.send("delete", path, headers={"If-Match": '"old"'}).status_code == 412
+    assert program.send("delete", path).status_code == 204
+    assert program.send("get", path).status_code == 404
+    assert program.send("delete", path).status_code == 404

@@ -179,6 +179,23 @@ def test_owner_merges_an_older_entry_of_a_computer(browser, ada, host):
     assert "Older entries" not in page(browser, path)
 
 
+def test_owner_deletes_a_computer_without_results(browser, ada, host):
+    path = f"/account/computers/{host.pk}/"
+    result = a_result(a_workunit(), "sent", host=host)
+    assert "has results in progress" in page(browser, path)
+    answer = browser.post(f"{path}delete/", follow=True)
+    assert "has results in progress" in answer.content.decode()
+    result.delete()
+    assert "This cannot be undone" in page(browser, path)
+    answer = browser.post(f"{path}delete/", follow=True)
+    assert "The computer is deleted" in answer.content.decode()
+    assert answer.redirect_chain == [("/account/computers/", 302)]
+    assert "No computer is attached" in page(browser, "/account/computers/")
+    page(browser, path, status=404)
+    assert browser.post(f"{path}delete/").status_code == 404
+    assert browser.get(f"{path}delete/").status_code == 405
+
+
 def test_merge_without_a_choice_or_of_another_machine_changes_nothing(browser, ada, host):
     laptop = a_host(ada, domain_name="laptop", os_name="Linux", rpc_at=NOON + timedelta(days=1))
     path = f"/account/computers/{host.pk}/merge/"

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 from django.http import Http404
 from django.utils import timezone
 from rest_framework import serializers
+from rest_framework.response import Response
 
 from scheduler.api.http.body import INT8, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Scope, operation
-from scheduler.hosts import own_hosts, own_merges
+from scheduler.hosts import own_deletions, own_hosts, own_merges
 from scheduler.hosts.decision_texts import read_decision
 from scheduler.models import Host
 
 if TYPE_CHECKING:
     from django.db.models import QuerySet
     from rest_framework.request import Request
-    from rest_framework.response import Response
 
     from scheduler.hosts.decision_texts import Decision
     from scheduler.hosts.machines import Gpu
@@ -175,6 +175,22 @@ class MyComputer(Endpoint):
         """Sets the location, whose preferences the computer gets with the next scheduler reply."""
         own_hosts.set_venue(self.account, host_id, self.body()["venue"], now=self.now)
         return self.reply(_find(self, host_id))
+
+    @operation(
+        "Delete a computer of the account",
+        name="delete_my_computer",
+        answer=None,
+        status=204,
+        guarded=True,
+        problems=(404, 409),
+    )
+    def delete(self, request: Request, host_id: int) -> Response:
+        """Removes the computer, of which the project must not keep any results, from all lists.
+
+        Its credit stays in the account's.  A client that is still attached gets a new entry.
+        """
+        own_deletions.delete(self.account, host_id, now=self.now)
+        return Response(status=204)
 
 
 class MergeMyComputer(Endpoint):

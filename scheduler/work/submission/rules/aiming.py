@@ -108,6 +108,8 @@ def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Ite
 def _missing(kind: str, id_: int, addressees: Addressees) -> Fault:
     if kind == "host" and id_ in addressees.merged_hosts:
         kept = addressees.merged_hosts[id_]
+        if kept == id_:
+            return Fault(f"Host {id_} was deleted by its owner.", "name another host.")
         return Fault(f"Host {id_} was merged into host {kept}.", f"name host {kept}.")
     return Fault(f"There is no {kind} {id_}.", f"look up the {kind}'s id in the admin.")
 
