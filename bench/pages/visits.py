@@ -19,7 +19,7 @@ from bench.pages.rows import FIRST_ID, PASSWORD, VISITOR
 from scheduler.admin.site import staff
 
 #: Timed visits of a page, after one that loads its templates and counts large tables.
-_VISITS: Final = 5
+_VISITS: Final = 3
 _OK: Final = HTTPStatus.OK
 _FOUND: Final = HTTPStatus.FOUND
 _SERVER: Final = "127.0.0.1"
