@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from scheduler.boinc.wire import computing_prefs, project_prefs, stored_prefs
+from scheduler.boinc.sent_preferences import SentPreferences
 from scheduler.boinc.wire.messages import Message, SchedulerRequest
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.catalog import Catalog
 from scheduler.dispatch.facts import HostFacts, Work
-from scheduler.hosts.identity import Caller
 
 TEN_MINUTES = 600.0
 HOUR = 3600.0
@@ -44,18 +43,14 @@ def about_work(
     yield Message(text=work.primary_reason() or "Project has no tasks available")
 
 
-def about_preferences(caller: Caller) -> Iterable[Message]:
+def about_preferences(preferences: SentPreferences) -> Iterable[Message]:
     """Yield a message for each text of stored preferences that cannot be sent to clients."""
-    for kind, text, form in (
-        ("computing", caller.global_prefs, computing_prefs.FORMAT),
-        ("project", caller.project_prefs, project_prefs.FORMAT),
-    ):
-        if stored_prefs.sendable(text, form) is None:
-            yield Message(
-                text=f"The {kind} preferences stored in your account cannot be read. "
-                "Save new ones on the project's web site.",
-                priority="notice",
-            )
+    for kind in preferences.unreadable:
+        yield Message(
+            text=f"The {kind} preferences stored in your account cannot be read. "
+            "Save new ones on the project's web site.",
+            priority="notice",
+        )
 
 
 def _is_unsupported(work: Work, catalog: Catalog) -> bool:

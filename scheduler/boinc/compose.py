@@ -11,8 +11,9 @@ from operator import attrgetter
 from typing import Any
 
 from scheduler import signing, storage
+from scheduler.boinc.sent_preferences import SentPreferences
 from scheduler.boinc.translate import GPU_TYPES
-from scheduler.boinc.wire import computing_prefs, messages, project_prefs, stored_prefs, xml
+from scheduler.boinc.wire import messages, xml
 from scheduler.config import ProjectConfig
 from scheduler.dispatch.facts import (
     AppFacts,
@@ -41,7 +42,6 @@ DEFAULT_TERMINATION_SECONDS = 10.0
 FEED_POLL_SECONDS = 86_400.0
 #: Clients ignore a feed whose address, escaped as XML, is longer.
 MAX_FEED_URL = 255
-_PROJECT_PREFERENCES = "<resource_share>100</resource_share>"
 
 
 def project_part(config: ProjectConfig) -> dict[str, object]:
@@ -72,15 +72,8 @@ def refusal(
     )
 
 
-def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, object]:
-    """Return the fields that describe the account and the host.
-
-    The reply contains the account's computing preferences if they are newer than all
-    `prefs_mod_times`, which are the times of the client's preferences, and have settings for its
-    location: with a text that has none, clients would turn off all settings that are on or off.
-    Stored preferences that are unreadable are not sent.
-    """
-    project_preferences = stored_prefs.sendable(caller.project_prefs, project_prefs.FORMAT)
+def caller_part(caller: Caller, preferences: SentPreferences) -> dict[str, object]:
+    """Return the fields that describe the account and the host, with the preferences."""
     part: dict[str, object] = {
         "userid": caller.account_id,
         "user_name": caller.name,
@@ -90,7 +83,7 @@ def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, o
         "email_hash": _md5(caller.email),
         "cross_project_id": caller.cross_project_id,
         "external_cpid": _md5(caller.cross_project_id + caller.email),
-        "project_preferences": project_preferences or _PROJECT_PREFERENCES,
+        "project_preferences": preferences.project,
         "host_total_credit": caller.host_total_credit,
         "host_expavg_credit": caller.host_expavg_credit,
         "host_venue": caller.venue,
@@ -100,10 +93,8 @@ def caller_part(caller: Caller, prefs_mod_times: Iterable[float]) -> dict[str, o
     }
     if caller.assigned:
         part["hostid"] = caller.host_id
-    form, stored = computing_prefs.FORMAT, caller.global_prefs
-    is_newer = stored and caller.global_prefs_mod_time > max(prefs_mod_times)
-    if is_newer and stored_prefs.has_settings(stored, caller.venue, form):
-        part["global_preferences"] = stored_prefs.sendable(stored, form)
+    if preferences.computing is not None:
+        part["global_preferences"] = preferences.computing
     return part
 
 

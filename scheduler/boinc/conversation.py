@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db import InterfaceError, OperationalError, transaction
 
-from scheduler.boinc import client_messages, compose, rpc_counts, translate
+from scheduler.boinc import client_messages, compose, rpc_counts, sent_preferences, translate
 from scheduler.boinc.file_moves import file_moves_part
 from scheduler.boinc.wire.messages import GuiUrl, Message, SchedulerReply, SchedulerRequest
 from scheduler.config import ProjectConfig
@@ -344,12 +344,12 @@ def _compose(
     request, config = exchange.request, batch.config
     trickles_down, moves = mail
     notice = batch.end or exchange.barred
+    preferences = sent_preferences.select(
+        exchange.caller, (request.preferences.mod_time, request.global_preferences_mod_time)
+    )
     fields: dict[str, Any] = (
         compose.project_part(config)
-        | compose.caller_part(
-            exchange.caller,
-            (request.preferences.mod_time, request.global_preferences_mod_time),
-        )
+        | compose.caller_part(exchange.caller, preferences)
         | compose.feed_part(exchange.caller, config)
         | compose.holdings_part(host_request.holdings)
         | compose.work_part(work, config, kept_files=host_request.host.near_files)
@@ -370,7 +370,7 @@ def _compose(
         result_acks=settlement.acknowledge,
         messages=(
             *client_messages.about_work(request, work, batch.catalog, config),
-            *client_messages.about_preferences(exchange.caller),
+            *client_messages.about_preferences(preferences),
             *([Message(text=notice, priority="notice")] if notice else []),
         ),
         ended=bool(batch.end),
