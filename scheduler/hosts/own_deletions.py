@@ -40,13 +40,12 @@ def delete(account: Account, host_id: int, *, now: datetime) -> None:
     Raises `UnknownHost`, `DeletionRefused`.
     """
     with transaction.atomic():
-        recognition.lock_hosts([host_id])
-        own = Host.objects.select_for_update().filter(pk=host_id, account=account)
-        host = own.filter(merged_into__isnull=True).first()
+        lock(account, host_id)
+        own = Host.objects.filter(pk=host_id, account=account, merged_into__isnull=True)
+        # Also waits for submissions of work for the computer.
+        host = own.select_for_update().first()
         if host is None:
-            raise UnknownHost(
-                f"The account has no computer {host_id}. Hint: list the account's computers."
-            )
+            raise _unknown(host_id)
         if obstacle := obstacle_to_deletion(host, now=now):
             raise DeletionRefused(obstacle)
         if account.share_statistics:
@@ -57,6 +56,23 @@ def delete(account: Account, host_id: int, *, now: datetime) -> None:
         audit.record(
             audit.Event.HOST_CHANGED, now=now, subject=f"host {host_id}", details={"deleted": True}
         )
+
+
+def lock(account: Account, host_id: int) -> None:
+    """Wait for a request of the account's computer, and block others until the transaction ends.
+
+    Call this before the row is locked, because a request locks in this order.  Raises
+    `UnknownHost`: otherwise anyone could block the computers of others.
+    """
+    if not Host.objects.filter(pk=host_id, account=account).exists():
+        raise _unknown(host_id)
+    recognition.lock_hosts([host_id])
+
+
+def _unknown(host_id: int) -> UnknownHost:
+    return UnknownHost(
+        f"The account has no computer {host_id}. Hint: list the account's computers."
+    )
 
 
 def obstacle_to_deletion(host: Host, *, now: datetime) -> str:

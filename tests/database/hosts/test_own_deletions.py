@@ -10,7 +10,7 @@ import pytest
 from scheduler.apps import hygiene
 from scheduler.credit import leaderboards
 from scheduler.credit.rules.board_positions import Order
-from scheduler.hosts import merge_hosts, own_deletions, own_hosts
+from scheduler.hosts import merge_hosts, own_deletions, own_hosts, recognition
 from scheduler.hosts.recognition import DAY
 from scheduler.models import (
     Account,
@@ -100,11 +100,14 @@ def test_client_of_a_deleted_computer_gets_a_new_entry_and_work():
     assert old.is_deleted
 
 
-def test_another_account_cannot_delete_a_computer(host):
+def test_another_account_can_neither_delete_a_computer_nor_block_its_requests(host, monkeypatch):
+    locked_ids: list[int] = []
+    monkeypatch.setattr(recognition, "lock_hosts", locked_ids.extend)
     with pytest.raises(own_hosts.UnknownHost):
         own_deletions.delete(an_account("eve"), host.pk, now=NOON)
     host.refresh_from_db()
     assert not host.is_deleted
+    assert locked_ids == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from scheduler.models import Account, App, Queue
+from scheduler.hosts import recognition
+from scheduler.models import Account, App, Host, Queue
 from scheduler.people import teams
 from scheduler.people.teams import TeamProfile
 from scheduler.queues import named_queues
@@ -147,6 +148,22 @@ def test_change_with_if_match_and_another_change_do_not_deadlock(chief, ways, mo
         assert matching.wait().status_code == 200
     queue.refresh_from_db()
     assert (queue.max_in_progress, queue.order) == (2, "lifo")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_deletion_of_a_computer_and_a_request_of_its_client_do_not_deadlock(chief) -> None:
+    """Both take the lock of the client's requests before the row."""
+    host = a_host(Account.objects.get())
+    with transaction.atomic():
+        recognition.lock_hosts([host.pk])
+        headers = {"If-Match": "*"}
+        path = f"/me/computers/{host.pk}"
+        deletion = Meanwhile(lambda: chief.send("delete", path, headers=headers))
+        wait_until_blocked()
+        assert Host.objects.filter(pk=host.pk).update(rpc_seqno=1) == 1
+    assert deletion.wait().status_code == 204
+    host.refresh_from_db()
+    assert host.is_deleted
 
 
 def test_every_patch_operation_supports_if_match(schema) -> None:

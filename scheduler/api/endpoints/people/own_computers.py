@@ -150,6 +150,9 @@ class MergedComputer(Strict):
 class MyComputer(Endpoint):
     write_scope = Scope.SUBMIT
 
+    def lock_first(self, host_id: int) -> None:
+        own_deletions.lock(self.account, host_id)
+
     def rows(self, host_id: int) -> QuerySet[Host]:
         return Host.objects.filter(pk=host_id, account=self.account)
 
