@@ -68,11 +68,11 @@ def violations(page: Page) -> list[str]:
 
     Each has its rule and its first element.
     """
-    found = []
+    faults = []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
         page.evaluate(_END_OF_FADING)
-        for one in Axe().run(page, options=_OPTIONS).response["violations"]:
-            rule = f"{scheme}: {one['id']} ({one['impact']}): {one['help']}"
-            found.append(f"{page.url}: {rule}: {one['nodes'][0]['html'][:200]}")
-    return found
+        for violation in Axe().run(page, options=_OPTIONS).response["violations"]:
+            rule = f"{scheme}: {violation['id']} ({violation['impact']}): {violation['help']}"
+            faults.append(f"{page.url}: {rule}: {violation['nodes'][0]['html'][:200]}")
+    return faults

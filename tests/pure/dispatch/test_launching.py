@@ -26,20 +26,20 @@ def test_encoded_text_uses_only_safe_characters_and_decodes_back(text: str) -> N
 
 @given(strategies.lists(TEXTS.filter(lambda text: "\n" not in text), max_size=4))
 def test_words_are_split_like_in_a_shell_and_encoded_separately(words: list[str]) -> None:
-    said = launching.command_line(shlex.join(words), kind="script", success_rule="both")
-    match = re.fullmatch(r"rule=both in= out=(?: words=(\S+))? --", said)
+    line = launching.command_line(shlex.join(words), kind="script", success_rule="both")
+    match = re.fullmatch(r"rule=both in= out=(?: words=(\S+))? --", line)
     assert match
-    told = match[1].split("+") if match[1] else []
-    assert ["" if word == "%" else decoded(word) for word in told] == words
+    encoded_words = match[1].split("+") if match[1] else []
+    assert ["" if word == "%" else decoded(word) for word in encoded_words] == words
 
 
 def test_unbalanced_quotes_are_kept_as_part_of_words() -> None:
-    said = launching.command_line("it's on", kind="script", success_rule="exit_code")
-    assert said == "rule=exit_code in= out= words=it%047s+on --"
+    line = launching.command_line("it's on", kind="script", success_rule="exit_code")
+    assert line == "rule=exit_code in= out= words=it%047s+on --"
 
 
 def test_command_is_one_argument_and_optional_outputs_are_marked() -> None:
-    said = launching.command_line(
+    line = launching.command_line(
         "a | b",
         kind="command",
         success_rule="validator",
@@ -47,4 +47,4 @@ def test_command_is_one_argument_and_optional_outputs_are_marked() -> None:
         outputs=["out", "log"],
         optional=["log"],
     )
-    assert said == "rule=validator in=in+data/a%040b out=out+log opt=log shell=a%040%174%040b --"
+    assert line == "rule=validator in=in+data/a%040b out=out+log opt=log shell=a%040%174%040b --"
