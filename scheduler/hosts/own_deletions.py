@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import F, Q
 
 from scheduler.hosts import recognition
 from scheduler.hosts.own_hosts import UnknownHost
@@ -52,7 +52,9 @@ def delete(account: Account, host_id: int, *, now: datetime) -> None:
             consents.list_deleted_host(host, now=now)
         HostAppVersion.objects.filter(host=host).delete()
         FileRequest.objects.filter(host=host).delete()
-        own.update(merged_into=host, last_decisions=[], **erasure.HOST_COLUMNS)
+        # With the rows that were merged into it, whose clients would otherwise get its id.
+        rows = Host.objects.filter(Q(pk=host_id) | Q(merged_into=host))
+        rows.update(merged_into=F("pk"), last_decisions=[], **erasure.HOST_COLUMNS)
         audit.record(
             audit.Event.HOST_CHANGED, now=now, subject=f"host {host_id}", details={"deleted": True}
         )

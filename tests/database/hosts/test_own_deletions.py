@@ -100,6 +100,21 @@ def test_client_of_a_deleted_computer_gets_a_new_entry_and_work():
     assert old.is_deleted
 
 
+def test_client_of_an_entry_that_was_merged_into_a_deleted_computer_gets_a_new_entry():
+    old, new = a_client(name="old"), a_client(name="new")
+    old.ask()
+    new.ask()
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    deleted_ids = {old.hostid, new.hostid}
+    delete(Host.objects.get(pk=new.hostid))
+    assert {
+        host.pk for host in Host.objects.filter(domain_name="") if host.is_deleted
+    } == deleted_ids
+    old.rpc_seqno = 50
+    old.ask()
+    assert old.hostid not in deleted_ids
+
+
 def test_another_account_can_neither_delete_a_computer_nor_block_its_requests(host, monkeypatch):
     locked_ids: list[int] = []
     monkeypatch.setattr(recognition, "lock_hosts", locked_ids.extend)
