@@ -56,7 +56,7 @@ class TeamForm(forms.Form):
     joinable = forms.BooleanField(
         label=_("Accept new members"),
         required=False,
-        help_text=_("Without this, nobody can join the team. Its members stay."),
+        help_text=_("If this is off, nobody can join the team. Its members stay."),
     )
 
     @contextmanager
