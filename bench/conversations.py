@@ -12,7 +12,7 @@ from django.conf import settings
 from bench.backlog import APP, MAX_NBYTES, PLATFORM
 from bench.volunteer import Volunteer
 from scheduler import signing
-from scheduler.boinc import compose, translate
+from scheduler.boinc import compose, sent_preferences, translate
 from scheduler.boinc.wire import messages, replies, requests
 from scheduler.dispatch.facts import (
     AppFacts,
@@ -117,7 +117,7 @@ class Conversation:
         texts = () if self.results else (messages.Message(text="Project has no tasks available"),)
         fields: dict[str, Any] = (
             compose.project_part(config)
-            | compose.caller_part(self.caller, mod_times)
+            | compose.caller_part(self.caller, sent_preferences.select(self.caller, mod_times))
             | compose.holdings_part(Holdings())
             | compose.work_part(self.work, config, kept_files=self.host.near_files)
         )
