@@ -12,7 +12,12 @@ WITH read AS (
     FROM workunit_wakeup
     WHERE
         id > %(after)s::bigint
-        AND workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+        -- CASE makes PostgreSQL expect half of the rows.  It expects very few rows with one remainder,
+        -- so it would read and sort the whole queue in each pass.
+        AND CASE
+            WHEN workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint THEN TRUE
+            ELSE FALSE
+        END
     ORDER BY id
     LIMIT %(limit)s::bigint
 ),
@@ -52,8 +57,12 @@ locked AS (
         has_children,
         is_group,
         -- Computed only for apps that end a workunit if no other account (or host) can try it.
+        -- The first EXISTS is evaluated once, the rest for each workunit.
         CASE
-            WHEN canonical_result_id IS NULL AND error_mask = 0
+            WHEN
+                canonical_result_id IS NULL
+                AND error_mask = 0
+                AND EXISTS (SELECT FROM app WHERE app.fail_when_all_tried)
                 THEN (
                     SELECT
                         NOT EXISTS (

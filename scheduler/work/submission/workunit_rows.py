@@ -124,20 +124,24 @@ class WorkunitWriter:
     ) -> None:
         self._honors_priorities = honors_priorities
         self._queues = queues
-        self._shared_columns: dict[tuple[object, ...], str] = {}
+        #: By shape: the text of the columns, and whether task lists may contain such workunits.
+        self._shared: dict[tuple[object, ...], tuple[str, bool]] = {}
 
     def prepare(
         self, workunit: NewWorkunit, name: str, inputs: Sequence[tuple[int, NewFile]]
     ) -> WorkunitRow:
         """Return the row of a valid workunit; `inputs` are pairs of a file id and an input file."""
         key = new_workunits.shape(workunit)
-        shared = self._shared_columns.get(key)
+        shared = self._shared.get(key)
         if shared is None:
-            if len(self._shared_columns) >= _MAX_CACHED_KINDS:
-                self._shared_columns.clear()
-            shared = self._shared_columns[key] = _shared_columns(
-                workunit, None if workunit.queue is None else self._queues[workunit.queue].id
+            if len(self._shared) >= _MAX_CACHED_KINDS:
+                self._shared.clear()
+            queue_id = None if workunit.queue is None else self._queues[workunit.queue].id
+            shared = self._shared[key] = (
+                _shared_columns(workunit, queue_id),
+                bundling.can_be_listed(workunit),
             )
+        columns, can_be_listed = shared
         meta = escaped(json.dumps(dict(workunit.meta))) if workunit.meta else "{}"
         return WorkunitRow(
             name,
@@ -146,12 +150,12 @@ class WorkunitWriter:
             workunit.priority if self._honors_priorities else None,
             workunit.operations,
             f"{escaped(workunit.command_line)}\t{meta}",
-            shared,
+            columns,
             tuple([(file_id, _reference(file)) for file_id, file in inputs]) if inputs else (),
             workunit.after,
             workunit.continuations,
             workunit.bundle,
-            bundling.can_be_listed(workunit),
+            can_be_listed,
         )
 
 

@@ -178,6 +178,21 @@ def test_wake_ups_of_a_workunit_are_read_by_its_index(never_analysed):
     assert "workunit_wakeup_pkey" not in plan
 
 
+def test_a_pass_does_not_read_the_whole_queue_of_wake_ups(read_whole, monkeypatch):
+    """The remainder of the shard made PostgreSQL expect few rows, and read and sort the queue."""
+    monkeypatch.setattr("tests.database.sql.test_young_tables.LARGE", ("workunit_wakeup",))
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO workunit_wakeup (workunit_id, inserted_at)"
+            " SELECT 1000000 + n, %s FROM generate_series(1, 20000) AS n",
+            [NOON],
+        )
+        cursor.execute("ANALYZE workunit_wakeup")
+    a_pass(transitioner, limit=1000)
+    assert WorkunitWakeup.objects.count() == 19_000
+    assert read_whole == set()
+
+
 def test_every_pass_renews_cached_plans_first(monkeypatch):
     renewed = []
     monkeypatch.setattr(plans, "renew", lambda: renewed.append("before the pass"))
