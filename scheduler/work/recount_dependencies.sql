@@ -7,13 +7,14 @@ WITH counted AS (
         edges.unmet,
         edges.has_failed
     FROM unnest(%(ids)s::bigint[]) AS child (id)
-    -- One look-up per child: while a new table has no statistics, a join may read the whole table.
+    -- One look-up per child, and by OFFSET 0 one per parent: while a new table has no statistics, a
+    -- join may read the whole table.
     CROSS JOIN LATERAL (
         SELECT
             count(*) FILTER (WHERE p.canonical_result_id IS NULL) AS unmet,
             coalesce(bool_or(p.error_mask <> 0), FALSE) AS has_failed
         FROM dependency AS d
-        INNER JOIN workunit AS p ON d.parent_id = p.id
+        CROSS JOIN LATERAL (SELECT * FROM workunit WHERE id = d.parent_id OFFSET 0) AS p
         WHERE d.child_id = child.id
     ) AS edges
 ),
@@ -24,6 +25,7 @@ updated AS (
     FROM counted
     WHERE
         w.id = counted.id
+        AND w.id = any(%(ids)s::bigint[])
         AND w.canonical_result_id IS NULL
         AND w.error_mask = 0
         AND w.release_state = {{ReleaseState.INACTIVE}}
@@ -43,3 +45,4 @@ SELECT
 FROM counted
 INNER JOIN workunit AS w ON counted.id = w.id
 LEFT JOIN updated ON w.id = updated.id
+WHERE w.id = any(%(ids)s::bigint[])

@@ -178,6 +178,31 @@ def test_wake_ups_of_a_workunit_are_read_by_its_index(never_analysed):
     assert "workunit_wakeup_pkey" not in plan
 
 
+def test_dependencies_are_counted_by_look_ups(never_analysed):
+    """PostgreSQL expected many parents for each child, and read all workunits."""
+    as_superuser("DELETE FROM pg_statistic WHERE starelid = %s::regclass", ["dependency"])
+    app = an_app()
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(
+            "INSERT INTO workunit (name, app_id, outputs, meta, created_at, min_quorum,"
+            " target_nresults, has_parents) SELECT 'child_' || n, %s, '[]', '{}', %s, 1, 1, TRUE"
+            " FROM generate_series(1, 5000) AS n",
+            [app.pk, NOON],
+        )
+        cursor.execute(
+            "INSERT INTO dependency (parent_id, child_id) SELECT w.id - n, w.id"
+            " FROM workunit AS w CROSS JOIN generate_series(1, 30) AS n"
+        )
+    ids = sorted(Workunit.objects.values_list("pk", flat=True))[-100:]
+    statement = f"EXPLAIN (FORMAT JSON) {sql.load('work/recount_dependencies')}"
+    with connection.cursor() as cursor:
+        cursor.execute(statement, {"ids": sql.array(ids), "now": NOON})
+        (plan,) = cursor.fetchone()
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    assert list(scanned(plan[0]["Plan"])) == []
+
+
 def test_a_pass_does_not_read_the_whole_queue_of_wake_ups(read_whole, monkeypatch):
     """The remainder of the shard made PostgreSQL expect few rows, and read and sort the queue."""
     monkeypatch.setattr("tests.database.sql.test_young_tables.LARGE", ("workunit_wakeup",))
