@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-run demo demo-trust run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt docs bench bench-large bench-pages clean
+.PHONY: help setup setup-run demo demo-trust screenshots run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt docs bench bench-large bench-pages clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ demo: $(VENV)/.stamp-run ## a project, three volunteers, seventeen primes: about
 
 demo-trust: $(VENV)/.stamp-run ## ten simulated hosts, two of them false: whom the server believes
 	@$(BIN)/python -m demo.trust_show
+
+screenshots: $(VENV)/.stamp-dev ## pictures of the main pages in docs/screenshots, of a simulated project: four minutes
+	@$(BIN)/python -m demo.pictures
 
 run: $(VENV)/.stamp-run ## the server and all daemons, until Ctrl-C; PORT=8001 listens there
 	@$(MANAGE) serve --sample-work $(if $(PORT),--port $(PORT))

@@ -85,7 +85,7 @@ def test_post_to_the_status_page_returns_405(client: Client) -> None:
 def test_status_page_shows_attach_commands_with_the_master_url(client: Client) -> None:
     page = client.get("/").content.decode()
     url = settings.PROJECT.master_url
-    assert f"boinccmd --project_attach {url} KEY" in page
+    assert f"boinccmd --project_attach {url} \\\n  KEY</pre>" in page
     assert f"boinccmd --create_account {url}" in page
     assert f"volunteer attach {url}" in page
     assert "pip install ./client" in page
