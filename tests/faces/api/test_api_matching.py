@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from scheduler.hosts import recognition
-from scheduler.models import Account, App, Host, Queue
+from scheduler.models import Account, App, Batch, Host, Queue
 from scheduler.people import teams
 from scheduler.people.teams import TeamProfile
 from scheduler.queues import named_queues
@@ -108,20 +108,21 @@ def test_account_without_permission_gets_403_even_with_the_current_etag(ways) ->
 
 
 @pytest.mark.django_db(transaction=True)
-def test_one_of_two_concurrent_changes_succeeds(chief, ways) -> None:
-    way = ways["change_queue"]
+@pytest.mark.parametrize(("name", "model"), [("change_queue", Queue), ("change_batch", Batch)])
+def test_one_of_two_concurrent_changes_succeeds(chief, ways, name, model) -> None:
+    way, bodies = ways[name], CHANGES[name][1:]
     read = chief.send("get", way)["ETag"]
 
-    def send(order: str):
+    def send(body):
         def act():
-            return change(chief, way, {"order": order}, read)
+            return change(chief, way, body, read)
 
         return lambda: _in_another_connection(act)
 
     with ThreadPoolExecutor(2) as threads:
         with transaction.atomic():
-            list(Queue.objects.select_for_update().filter(name="urgent"))
-            sent = [threads.submit(send(order)) for order in ("fifo", "lifo")]
+            assert len(model.objects.select_for_update()) == 1
+            sent = [threads.submit(send(body)) for body in bodies]
             wait_until_two_wait(sent)
         answers = [one.result(20) for one in sent]
     assert sorted(one.status_code for one in answers) == [200, 412]

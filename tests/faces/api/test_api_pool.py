@@ -11,6 +11,7 @@ from django.db import connections
 from django.utils import timezone
 
 from daemons import transitioner
+from scheduler.dispatch import search
 from scheduler.health import invariants
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import (
@@ -253,15 +254,26 @@ def test_work_behind_a_full_queue_is_acquired() -> None:
     assert acquired(rival, count=5) == []
 
 
-def test_work_behind_replicas_for_other_accounts_is_acquired() -> None:
+def test_work_behind_replicas_for_other_accounts_is_acquired(monkeypatch) -> None:
     app = an_app(one_result_per="account", retry_same_account_after=timedelta(days=1))
     queue = a_queue(order="fifo")
     workunits(app, 70, results=2, queue=queue)
     _client, program = a_worker()
     got = [name for _ in range(7) for name in acquired(program, count=10)]
     assert len({name.rpartition("_")[0] for name in got}) == 70
+    # A host never gets two results of a workunit at a time, so these have ended.
+    ended = {"server_state": ServerState.OVER, "outcome": Outcome.SUCCESS}
+    Result.objects.filter(name__in=got).update(**ended, received_at=timezone.now())
     [last] = workunits(app, 1, queue=queue)
+    judged, find_beyond = set(), search.find_beyond
+
+    def record(searches: Any, **options: Any) -> None:
+        judged.update(id_ for one in searches for page in one.candidates.values() for id_ in page)
+        find_beyond(searches, **options)
+
+    monkeypatch.setattr(search, "find_beyond", record)
     assert acquired(program, count=3) == [f"{last.name}_0"]
+    assert judged == {Result.objects.get(workunit=last).pk}, "replicas are left out unread"
 
 
 def test_a_failed_result_bars_its_workunit_until_the_time_of_the_app_has_passed() -> None:
