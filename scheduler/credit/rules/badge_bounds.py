@@ -12,7 +12,7 @@ _NEVER = datetime(9999, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What an account or a team with credit must have to earn a badge."""
+    """The least credit and age with which an account or a team earns a badge."""
 
     min_total: Decimal = Decimal(0)
     min_recent: float = 0.0

@@ -1,4 +1,4 @@
-"""Admin pages of badges: created, previewed, assigned, awarded, withdrawn and deleted."""
+"""Admin pages of badges: changes, previews, awards by hand and withdrawals."""
 
 from __future__ import annotations
 

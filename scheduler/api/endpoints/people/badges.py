@@ -66,8 +66,8 @@ class HeldBadgeShown(Shown):
     image_url = serializers.URLField(help_text="The address of an SVG image.")
     awarded_at = serializers.DateTimeField()
 
-    def read_image_url(self, held: HeldBadge) -> str:
-        return badges.image_url(held.badge)
+    def read_image_url(self, award: HeldBadge) -> str:
+        return badges.image_url(award.badge)
 
 
 class Badges(Endpoint):
