@@ -19,7 +19,7 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.credit import hardware_statistics
+from scheduler.credit import badge_awards, hardware_statistics
 from scheduler.credit.rules.adaptive_credit import VersionAverage, version_scales
 from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
 from scheduler.dispatch.rules.size_classes import boundaries
@@ -367,6 +367,7 @@ CHORES: tuple[Chore, ...] = (
         "statistics deletions dropped",
         _old("statistics_deletion", "deleted_at", STATISTICS_DELETIONS_KEPT),
     ),
+    Chore("badges", DAY, "badges awarded or withdrawn", _at_once(badge_awards.assign_all)),
     Chore("hardware", DAY, "hardware counted", _at_once(hardware_statistics.count)),
     # The last chore, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),

@@ -360,6 +360,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         {"name": "hosts", "description": "The volunteers' computers."},
         {"name": "teams", "description": "Teams of volunteers, and their members."},
         {"name": "accounts", "description": "Accounts that share their statistics; public."},
+        {"name": "badges", "description": "Badges of the project; public."},
         {"name": "leaderboards", "description": "Accounts, computers and teams by credit; public."},
         {"name": "bundles", "description": "Task lists: workunits that one host gets as a unit."},
         {"name": "balance", "description": "A maximum that several queues share."},

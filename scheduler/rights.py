@@ -83,10 +83,12 @@ def allowed_scopes(rights: Collection[Right], *, manages_app: bool) -> list[str]
 #: Models of apps, work and hosts, which operators and read-only staff may view in the admin.
 _SCIENCE = (
     "accountappcredit",
+    "accountbadge",
     "alertstate",
     "app",
     "appversion",
     "appversionfile",
+    "badge",
     "batch",
     "batchusage",
     "creditentry",
@@ -110,6 +112,7 @@ _SCIENCE = (
     "result",
     "resultfile",
     "sciencefailure",
+    "teambadge",
     "trickledown",
     "trickleup",
     "usagesample",
@@ -147,6 +150,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _may("view", "auditentry", "outboxmessage")
     | _may("add change", "app", "planclass", "platform", "queue", "submitter", "submitterapp")
     | _may("view add change", "news")
+    | _may("add delete", "badge", "accountbadge", "teambadge")
+    | _may("change", "badge")
     | _may("add", "outage")
     | _may("change", "workunit", "batch", "host", "sciencefailure", "apitoken")
     | _may("delete", "submitterapp"),

@@ -30,6 +30,7 @@ _PUBLIC: Final = (
     *("/teams/", "/teams/?sort=-total", "/teams/?sort=name&q=team+1"),
     *("/leaderboards/", "/leaderboards/?sort=recent", "/leaderboards/?app=bench"),
     *("/leaderboards/computers/", "/leaderboards/teams/", "/statistics/computers/"),
+    "/badges/",
     f"/teams/{FIRST_ID}/",
     f"/accounts/{FIRST_ID}/",
     f"/show_host_detail.php?hostid={FIRST_ID}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from scheduler.admin import (
     audit,
+    badges,
     batches,
     hosts,
     news,

@@ -30,6 +30,7 @@ from scheduler.api.endpoints import (
 )
 from scheduler.api.endpoints.bulk import holding, query_submissions
 from scheduler.api.endpoints.people import (
+    badges,
     consents,
     leaderboards,
     own_computers,
@@ -70,6 +71,7 @@ urlpatterns = [
     path("apps/<app:name>", apps.OneApp.as_view()),
     path("apps/<app:name>/statistics", usage.AppStatistics.as_view()),
     path("apps/<app:name>/versions", publishing.Versions.as_view()),
+    path("badges", badges.Badges.as_view()),
     path("batches", batches.Batches.as_view()),
     path("batches/<batch:batch_id>", batches.OneBatch.as_view()),
     path("batches/<batch:batch_id>/abort", batches.BatchAbort.as_view()),

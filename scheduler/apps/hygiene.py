@@ -21,6 +21,7 @@ from scheduler.apps import republishing
 from scheduler.key_text import START_NBYTES, looks_like_key
 from scheduler.models import (
     Account,
+    AccountBadge,
     AccountKey,
     AppVersionFile,
     Batch,
@@ -141,7 +142,7 @@ def zombies(rules: Rules, *, now: datetime) -> QuerySet[Host]:
 
 
 def empty_accounts(rules: Rules, *, now: datetime) -> QuerySet[Account]:
-    """Return old accounts without any host, credit, batch, team, log-in or right."""
+    """Return old accounts without any host, credit, badge, batch, team, log-in or right."""
     own = {"account": OuterRef("pk")}
     return Account.objects.filter(
         ~Exists(Host.objects.filter(**own)),
@@ -149,6 +150,7 @@ def empty_accounts(rules: Rules, *, now: datetime) -> QuerySet[Account]:
         ~Exists(Result.objects.filter(**own)),
         ~Exists(Batch.objects.filter(submitter=OuterRef("pk"))),
         ~Exists(Team.objects.filter(founder=OuterRef("pk"))),
+        ~Exists(AccountBadge.objects.filter(**own)),
         ~Exists(Workunit.objects.filter(target_account=OuterRef("pk"))),
         created_at__lt=now - rules.account_after,
         total_credit=0,

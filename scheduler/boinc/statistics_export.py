@@ -15,7 +15,16 @@ from xml.sax.saxutils import escape
 from django.db.models import F, QuerySet, Sum
 
 from scheduler.boinc.wire.documents import INVALID
-from scheduler.models import Account, App, Host, StatisticsDeletion, Team
+from scheduler.models import (
+    Account,
+    AccountBadge,
+    App,
+    Badge,
+    Host,
+    StatisticsDeletion,
+    Team,
+    TeamBadge,
+)
 from scheduler.people import sharing
 
 CHUNK = 2000
@@ -66,6 +75,25 @@ def hosts() -> Iterator[Row]:
         " os_version capabilities created_at rpc_at timezone p_ncpus p_fpops p_iops p_membw"
         " m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown turnaround_seconds host_cpid",
     )
+
+
+def badges() -> list[Badge]:
+    """Return the published badges, ordered by id."""
+    return list(Badge.objects.filter(is_published=True).order_by("pk"))
+
+
+def account_badges() -> Iterator[Row]:
+    """Yield the awards of published badges to the accounts of `accounts`, ordered by id."""
+    awards = AccountBadge.objects.filter(
+        sharing.shares("account"), account__total_credit__gt=0, badge__is_published=True
+    )
+    return _stream(awards, "account_id badge_id created_at")
+
+
+def team_badges() -> Iterator[Row]:
+    """Yield the awards of published badges to the teams of `teams`, ordered by id."""
+    awards = TeamBadge.objects.filter(team__total_credit__gt=0, badge__is_published=True)
+    return _stream(awards, "team_id badge_id created_at")
 
 
 def deletions(kind: StatisticsDeletion.Kind) -> Iterator[Row]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
 
-from scheduler.credit import leaderboards
+from scheduler.credit import badges, leaderboards
+from scheduler.credit.badges import HeldBadge
 from scheduler.credit.rules.board_positions import Order
 from scheduler.credit.rules.credit import COBBLESTONE
 from scheduler.models import Account, AccountAppCredit, Host
@@ -32,6 +33,7 @@ class PublicAccount:
     home_page: str
     credits: tuple[AccountAppCredit, ...]
     computers: tuple[Host, ...] | None
+    badges: tuple[HeldBadge, ...]
 
 
 def find(account_id: int) -> PublicAccount | None:
@@ -51,6 +53,7 @@ def find(account_id: int) -> PublicAccount | None:
         computers=tuple(shown_hosts.order_by("-expavg_credit", "pk")[:MAX_HOSTS])
         if account.show_hosts
         else None,
+        badges=badges.of_account(account.pk),
     )
 
 

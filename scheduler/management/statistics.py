@@ -1,7 +1,6 @@
 """Exports tables.xml, user.gz, team.gz, host.gz and others for statistics sites.
 
-The format is that of BOINC's statistics export.  This server has no badges, so the files of badges
-contain none.  Each file is first written row by row under a
+The format is that of BOINC's statistics export.  Each file is first written row by row under a
 temporary name in the same folder.  When all files are complete, they are renamed, ``tables.xml``
 last.  A reader never gets a partial file.  If a write fails, the files of the last export remain.
 """
@@ -20,14 +19,12 @@ from pathlib import Path
 from typing import IO, Any
 
 from scheduler.boinc import statistics_export
+from scheduler.credit import badges
 from scheduler.health.invariants import one_snapshot
-from scheduler.models import StatisticsDeletion
+from scheduler.models import Badge, StatisticsDeletion
 from scheduler.storage.syncing import sync, sync_folder
 
 PROLOGUE = '<?xml version="1.0" encoding="utf-8"?>\n'
-
-#: The files of badges and their root elements.
-BADGE_FILES = {"badge_user.gz": "badge_users", "badge_team.gz": "badge_teams"}
 
 Row = Mapping[str, Any]
 Kind = StatisticsDeletion.Kind
@@ -72,8 +69,10 @@ def export(folder: Path, *, now: datetime) -> Written:
                     map(deleted_host, statistics_export.deletions(Kind.HOST)),
                 ),
             )
-            for name, tag in BADGE_FILES.items():
-                _rows(open_file(name), tag, ())
+            awards = map(badge_user, statistics_export.account_badges())
+            _rows(open_file("badge_user.gz"), "badge_users", awards)
+            awards = map(badge_team, statistics_export.team_badges())
+            _rows(open_file("badge_team.gz"), "badge_teams", awards)
             open_file("tables.xml").write(PROLOGUE + tables(written, now))
     except OSError as error:
         msg = f"{folder} cannot be written to: {error.strerror or error}."
@@ -215,9 +214,38 @@ def deleted_host(row: Row) -> str:
     return _element("host", [("id", row["number"]), ("host_cpid", row["cpid"])])
 
 
+def badge_user(row: Row) -> str:
+    """Return the award of a badge to an account as BOINC's ``<badge_user>``."""
+    return _award("badge_user", [("user_id", row["account_id"])], row)
+
+
+def badge_team(row: Row) -> str:
+    """Return the award of a badge to a team as BOINC's ``<badge_team>``."""
+    return _award("badge_team", [("team_id", row["team_id"])], row)
+
+
+def _award(tag: str, holder: list[Element], row: Row) -> str:
+    created_at = _seconds(row["created_at"])
+    return _element(tag, [*holder, ("badge_id", row["badge_id"]), ("create_time", created_at)])
+
+
+def badge(row: Badge) -> str:
+    """Return a badge as BOINC's ``<badge>``."""
+    return _element(
+        "badge",
+        [
+            ("id", row.pk),
+            ("name", row.name),
+            ("title", row.title),
+            ("image_url", badges.image_url(row)),
+        ],
+    )
+
+
 def tables(written: Written, now: datetime) -> str:
-    """Return the time of the export, its totals and the apps as BOINC's ``<tables>``."""
+    """Return the time of the export, its totals, apps and badges as BOINC's ``<tables>``."""
     apps = "".join(_element("application", [("name", n)]) for n in statistics_export.applications())
+    badge_rows = "".join(map(badge, statistics_export.badges()))
     summary = [
         ("update_time", _seconds(now)),
         ("nusers_total", written.users),
@@ -229,7 +257,8 @@ def tables(written: Written, now: datetime) -> str:
     ]
     lines = "".join(map(_line, summary))
     return (
-        f"<tables>\n{lines}<applications>\n{apps}</applications>\n<badges>\n</badges>\n</tables>\n"
+        f"<tables>\n{lines}<applications>\n{apps}</applications>\n"
+        f"<badges>\n{badge_rows}</badges>\n</tables>\n"
     )
 
 

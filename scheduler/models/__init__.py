@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler.models.audit import AuditEntry
+from scheduler.models.badges import AccountBadge, Badge, TeamBadge
 from scheduler.models.files import File, FileHold, Installation, JobFile
 from scheduler.models.hosts import Host, HostAppVersion, HostToken
 from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
@@ -38,6 +39,7 @@ from scheduler.models.work import (
 __all__ = [
     "Account",
     "AccountAppCredit",
+    "AccountBadge",
     "AccountKey",
     "AlertState",
     "ApiToken",
@@ -45,6 +47,7 @@ __all__ = [
     "AppVersion",
     "AppVersionFile",
     "AuditEntry",
+    "Badge",
     "Batch",
     "BatchUsage",
     "Bundle",
@@ -86,6 +89,7 @@ __all__ = [
     "Submitter",
     "SubmitterApp",
     "Team",
+    "TeamBadge",
     "ThrottleBucket",
     "TrickleDown",
     "TrickleUp",

@@ -54,6 +54,9 @@ class AuditEntry(models.Model):
         CONSENT_CHANGED = "consent_changed"
         TEAM_CHANGED = "team_changed"
         NEWS_CHANGED = "news_changed"
+        BADGE_CHANGED = "badge_changed"
+        BADGE_AWARDED = "badge_awarded"
+        BADGE_WITHDRAWN = "badge_withdrawn"
         ACTION_TAKEN = "action_taken"
 
     at = models.DateTimeField()

@@ -62,12 +62,14 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     # People
     "account": ("SIUD", "SU", "S"),
     "account_app_credit": ("SD", "SIU", "S"),
+    "account_badge": ("SID", "SID", ""),
     "account_groups": ("SID", "S", ""),
     "account_key": ("SIUD", "", ""),
     "account_user_permissions": ("SID", "S", ""),
     "account_emailaddress": ("SIUD", "", ""),
     "account_emailconfirmation": ("SD", "", ""),
     "api_token": ("SIUD", "", ""),
+    "badge": ("SIUD", "SU", ""),
     "credit_entry": ("S", "SI", "S"),
     "email_change": ("SIUD", "SUD", ""),
     "idempotency_key": ("SIUD", "SUD", ""),
@@ -78,6 +80,7 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     "submitter": ("SIUD", "SIU", ""),
     "submitter_app": ("SIUD", "S", ""),
     "team": ("SIUD", "SU", "S"),
+    "team_badge": ("SID", "SID", ""),
     "throttle_bucket": ("SIUD", "SUD", ""),
     # The installation
     "alert_state": ("S", "SIUD", ""),
@@ -122,6 +125,7 @@ _HOST_OF_SCIENCE = (
 COLUMNS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     ("daemons", "account", "S"): _ACCOUNT_OF_DAEMONS,
     ("daemons", "account", "U"): _CREDIT,
+    ("daemons", "badge", "U"): ("account_count", "team_count"),
     ("daemons", "team", "U"): _CREDIT,
     ("daemons", "host", "U"): (*_CREDIT, "turnaround_seconds"),
     # Rows are locked before they are deleted, which needs an UPDATE right on some column.

@@ -37,6 +37,7 @@ SHARED = frozenset(
         "accounts",
         "apps",
         "app-versions",
+        "badges",
         "balance",
         "leaderboards",
         "platforms",

@@ -16,6 +16,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Hosts": ("host", "hostappversion", "hosttoken"),
     "People": ("account", "team", "group", "submitter", "apitoken", "invitation"),
     "Credit": ("creditentry", "accountappcredit", "batchusage"),
+    "Badges": ("badge", "accountbadge", "teambadge"),
     "Troubles": ("sciencefailure", "refusal", "outage", "auditentry"),
     "Messages": ("news", "outboxmessage", "trickleup", "trickledown"),
     "Files": ("file", "filerequest"),

@@ -18,6 +18,7 @@ from django.db import transaction
 
 from scheduler.models import (
     Account,
+    AccountBadge,
     AccountKey,
     ApiToken,
     EmailChange,
@@ -47,7 +48,7 @@ _ACCOUNT = {
 }
 HOST_COLUMNS = {"domain_name": "", "last_ip_addr": "", "host_cpid": "", "timezone": 0, "venue": ""}
 #: The rows that are deleted with the account's personal data.
-_DELETED = (AccountKey, ApiToken, EmailChange, LoginNetwork)
+_DELETED = (AccountBadge, AccountKey, ApiToken, EmailChange, LoginNetwork)
 #: Each failed attempt needs another transaction that changes the members at the same moment.
 _MAX_ATTEMPTS: Final = 10
 

@@ -20,6 +20,7 @@ from django.db.models import QuerySet
 from scheduler.models import (
     Account,
     AccountAppCredit,
+    AccountBadge,
     AccountKey,
     ApiToken,
     AuditEntry,
@@ -95,6 +96,8 @@ def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str
     hosts = [field.attname for field in Host._meta.concrete_fields]
     yield "computers", Host.objects.filter(account=account), hosts
     yield "credit_by_app", AccountAppCredit.objects.filter(account=account), credit
+    badges = AccountBadge.objects.filter(account=account)
+    yield "badges", badges, ("id", "badge__name", "created_at")
     roles = Account.groups.through._default_manager.filter(account=account)
     yield "roles", roles, ("id", "group__name")
     rights = Account.user_permissions.through._default_manager.filter(account=account)

@@ -1,1 +1,1 @@
-"""The public pages of leaderboards and accounts."""
+"""The public pages of leaderboards, accounts and badges."""

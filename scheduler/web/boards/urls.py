@@ -1,14 +1,16 @@
-"""The URLs of the public pages of leaderboards and accounts."""
+"""The URLs of the public pages of leaderboards, accounts and badges."""
 
 from __future__ import annotations
 
 from django.urls import path
 
-from scheduler.web.boards import public_accounts, views
+from scheduler.web.boards import badges, public_accounts, views
 
 urlpatterns = [
     path("accounts/<int:account_id>/", public_accounts.public_account, name="public_account"),
     path("account/certificate/", public_accounts.certificate, name="account_certificate"),
+    path("badges/", badges.badge_list, name="badge_list"),
+    path("badges/<int:badge_id>.svg", badges.badge_image, name="badge_image"),
     path("leaderboards/", views.accounts, name="leaderboard_accounts"),
     path("leaderboards/computers/", views.computers, name="leaderboard_computers"),
     path("leaderboards/teams/", views.teams, name="leaderboard_teams"),

@@ -12,6 +12,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
+from scheduler.credit import badges
 from scheduler.models import Account, Team
 from scheduler.people.teams import team_lists, team_views
 from scheduler.web import lists
@@ -101,6 +102,7 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
             {"account": each, "name": team_views.name_of(each.pk, each.name)}
             for each in listed.rows
         ],
+        "held_badges": badges.of_team(team_id),
         "member_count": team_lists.count_members(team_id, all_active=view.is_founder),
         "max_members": team_lists.MAX_MEMBERS,
         "columns": {

@@ -19,7 +19,7 @@ from scheduler import storage
 from scheduler.boinc import statistics_export as queries
 from scheduler.management import statistics
 from scheduler.management.statistics import BadFolder, export
-from scheduler.models import StatisticsDeletion, Team
+from scheduler.models import AccountBadge, Badge, StatisticsDeletion, Team, TeamBadge
 from scheduler.people.personal_data import consents
 from tests import rows
 from tests.conftest import NOON
@@ -293,6 +293,33 @@ def test_the_summary_has_the_fields_of_boincs_tables(folder):
     }
     assert [one.findtext("name") for one in root.iter("application")] == ["mill", "loom"]
     assert root.find("badges") is not None
+
+
+def test_published_badges_and_their_holders_are_exported(folder):
+    fields = {"created_at": NOON, "for_teams": True, "title": "A & B"}
+    shown = Badge.objects.create(name="shown", is_published=True, **fields)
+    draft = Badge.objects.create(name="draft", **fields)
+    ada = a_volunteer("ada", **GAINS)
+    shy = a_volunteer("shy", share_statistics=False, **GAINS)
+    closed = a_volunteer("closed", is_active=False, **GAINS)
+    idle = a_volunteer("idle", total_credit=0)
+    team = Team.objects.create(name="t", created_at=NOON, **GAINS)
+    idle_team = Team.objects.create(name="idle", created_at=NOON)
+    for badge in (shown, draft):
+        for account in (ada, shy, closed, idle):
+            AccountBadge.objects.create(badge=badge, account=account, created_at=NOON)
+        for holder in (team, idle_team):
+            TeamBadge.objects.create(badge=badge, team=holder, created_at=NOON)
+    award = {"badge_id": str(shown.pk), "create_time": str(SINCE)}
+    assert exported(folder, "badge_user") == [{"user_id": str(ada.pk)} | award]
+    assert exported(folder, "badge_team") == [{"team_id": str(team.pk)} | award]
+    [badge] = ET.parse(folder / "tables.xml").getroot().findall("badges/badge")
+    assert {field.tag: field.text for field in badge} == {
+        "id": str(shown.pk),
+        "name": "shown",
+        "title": "A & B",
+        "image_url": f"http://127.0.0.1:8000/badges/{shown.pk}.svg",
+    }
 
 
 def test_characters_not_allowed_in_xml_are_removed_from_names(folder):

@@ -31,6 +31,8 @@ SMALL = {
 }
 #: Statement that may read whole tables -> reason.  Commands and passes plan it at each call.
 NOT_OF_THE_WEB = {
+    "credit/award_account_badge": "of the housekeeper, which plans it at each call, once a day",
+    "credit/award_team_badge": "of the housekeeper, which plans it at each call, once a day",
     "credit/count_hardware": "of the housekeeper, which plans it at each call, once a day",
     "health/count_others": "counts whole tables, shared by all processes for some seconds",
     "health/count_results": "counts whole tables, shared by all processes for some seconds",

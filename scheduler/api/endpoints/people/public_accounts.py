@@ -8,6 +8,7 @@ from django.conf import settings
 from django.http import Http404
 from rest_framework import serializers
 
+from scheduler.api.endpoints.people.badges import HeldBadgeShown
 from scheduler.api.http.body import Shown
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, operation
@@ -59,6 +60,7 @@ class PublicAccountShown(Shown):
         allow_null=True, help_text="By total credit; null far below the first."
     )
     apps = AppCreditShown(many=True, source="credits")
+    badges = HeldBadgeShown(many=True, help_text="Those of the highest level first.")
     computers = PublicComputerShown(
         many=True,
         allow_null=True,

@@ -8,10 +8,12 @@ from django.http import Http404
 from rest_framework import serializers
 from rest_framework.utils.urls import replace_query_param
 
+from scheduler.api.endpoints.people.badges import HeldBadgeShown
 from scheduler.api.endpoints.people.teams import KIND_HELP
 from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import operation
+from scheduler.credit import badges
 from scheduler.people import team_reads
 from scheduler.people.teams import team_lists
 from scheduler.sealed_positions import MAX_TOKEN
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from rest_framework.request import Request
     from rest_framework.response import Response
 
+    from scheduler.credit.badges import HeldBadge
     from scheduler.models import Team
     from scheduler.people.teams.team_lists import Page
 
@@ -78,6 +81,10 @@ class TeamShown(TeamListed):
         help_text="The account of the founder; null without a founder, or if the founder does not "
         "share their statistics.",
     )
+    badges = HeldBadgeShown(many=True, help_text="Those of the highest level first.")
+
+    def read_badges(self, team: Team) -> tuple[HeldBadge, ...]:
+        return badges.of_team(team.pk)
 
     def read_founder(self, team: Team) -> int | None:
         return team_reads.shown_founder_id(team) or None

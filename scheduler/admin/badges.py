@@ -1,0 +1,232 @@
+"""Admin pages of badges and of their awards."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest
+from django.utils import timezone
+from django.utils.safestring import SafeString, mark_safe
+
+from scheduler.admin.base import FormBase, StaffAdmin, section
+from scheduler.admin.site import staff
+from scheduler.credit import badge_awards, badges
+from scheduler.credit.badge_awards import BadgeRefused
+from scheduler.credit.rules import badge_images
+from scheduler.models import AccountBadge, Badge, TeamBadge
+from scheduler.people.audit import Event
+from scheduler.rights import Right
+
+
+class BadgeForm(FormBase):
+    """The form of a badge.  The rule and the holders of an existing badge cannot be changed."""
+
+    class Meta:
+        model = Badge
+        exclude = ("account_count", "team_count", "created_at")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.threshold is not None:
+            # Without the zeros of the column.
+            self.initial["threshold"] = Decimal(f"{self.instance.threshold.normalize():f}")
+
+    def clean_color(self) -> str:
+        """Return the color in lower case, which is the stored form."""
+        return str(self.cleaned_data["color"]).lower()
+
+    def clean(self) -> dict[str, Any]:
+        """Check the values that must fit each other."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        fixed = ("rule", "for_accounts", "for_teams")
+        try:
+            badges.check({name: getattr(self.instance, name) for name in fixed} | cleaned)
+        except BadgeRefused as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
+        return cleaned
+
+
+class DeletableAdmin(StaffAdmin):
+    """A page of rows that operators add and delete."""
+
+    change_right = Right.ADMINISTER_PROJECT
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Return True if the user has Django's permission and the right `change_right`."""
+        name = f"{self.opts.app_label}.delete_{self.opts.model_name}"
+        return request.user.has_perm(name) and self._has_change_right(request)
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Return the names of the rows; a badge can have too many awards to list them."""
+        names = [str(obj) for obj in objs]
+        return names, {self.opts.verbose_name_plural: len(names)}, set(), []
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Delete each row as its page does."""
+        for row in queryset:
+            self.delete_model(request, row)
+
+
+@admin.register(Badge, site=staff)
+class BadgeAdmin(DeletableAdmin):
+    """The page of badges, with a preview of how many accounts and teams a rule awards."""
+
+    form = BadgeForm
+    audit_event = Event.BADGE_CHANGED
+    list_display = (
+        "name",
+        "rule",
+        "threshold_label",
+        "level",
+        "is_published",
+        "account_count",
+        "team_count",
+    )
+    list_filter = ("is_published", "rule")
+    search_fields = ("name", "title")
+    readonly_fields = ("picture", "earners", "account_count", "team_count", "created_at")
+    fieldsets = (
+        section(None, "name", "title", "description", "level", "color", "is_published"),
+        section("Rule", "rule", "threshold", "for_accounts", "for_teams"),
+        section(
+            "Preview and holders", "picture", "earners", "account_count", "team_count", "created_at"
+        ),
+    )
+    helps = {
+        "name": "Statistics sites know the badge by this name.",
+        "level": "Badges of a higher level are listed first.",
+        "color": "Color of the image, such as #b08d57.",
+        "is_published": "If set, the badge is shown, and the housekeeper awards it once a day. "
+        "Save it without this first, and look at the preview.",
+        "threshold": "Amount of credit, percentage, or number of years, as the rule demands. "
+        "Empty for a badge by hand. Awards by credit and years remain after a change; those by "
+        "percentage are withdrawn if they are no longer earned.",
+        "rule": "Cannot be changed later.",
+        "for_accounts": "Cannot be changed later.",
+        "for_teams": "Cannot be changed later. The years of a team are those since it was created.",
+    }
+    actions = ("assign",)
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
+        """Return the read-only fields; the rule of an existing badge is read-only."""
+        fixed = () if obj is None else ("rule", "for_accounts", "for_teams")
+        return (*self.readonly_fields, *fixed)
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fieldsets; a new badge has no preview."""
+        return super().get_fieldsets(request, obj)[: 2 if obj is None else 3]
+
+    @admin.display(description="threshold")
+    def threshold_label(self, badge: Badge) -> str:
+        return badge.amount or "–"
+
+    @admin.display(description="image")
+    def picture(self, badge: Badge) -> SafeString:
+        """Return the image; its title is escaped."""
+        return mark_safe(badge_images.draw(badge.title, badge.color))  # noqa: S308  escaped
+
+    @admin.display(description="earned now by")
+    def earners(self, badge: Badge) -> str:
+        """Return how many accounts and teams earn the badge by its rule."""
+        if badge.rule == Badge.Rule.BY_HAND:
+            return "awarded by hand"
+        counts = badge_awards.preview(badge, now=timezone.now())
+        parts = (("accounts", counts.accounts), ("teams", counts.teams))
+        return ", ".join(f"{noun}: {count}" for noun, count in parts if count is not None)
+
+    @admin.action(description="Assign the selected badges now", permissions=["change"])
+    def assign(self, request: HttpRequest, queryset: QuerySet[Badge]) -> None:
+        """Award the selected published badges by their rules, as the housekeeper does."""
+        ids = queryset.filter(is_published=True).order_by("pk").values_list("pk", flat=True)
+        now = timezone.now()
+        count = sum(badge_awards.assign(badge_id, now=now) for badge_id in ids)
+        self.message_user(request, f"{count} awarded or withdrawn.")
+
+    audited_actions = frozenset({"assign"})
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Delete the badge with its awards."""
+        badge_awards.delete(obj, now=timezone.now())
+
+
+class AwardForm(FormBase):
+    """The form that awards a badge by hand."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if "badge" in self.fields:
+            field: Any = self.fields["badge"]
+            field.queryset = Badge.objects.filter(rule=Badge.Rule.BY_HAND).order_by("name")
+
+    def clean(self) -> dict[str, Any]:
+        """Lock the badge and its holder until the page has saved the award."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if self.errors:
+            return cleaned
+        try:
+            if account := cleaned.get("account"):
+                badge_awards.lock_for_account(cleaned["badge"].pk, account.pk)
+            else:
+                badge_awards.lock_for_team(cleaned["badge"].pk, cleaned["team"].pk)
+        except BadgeRefused as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
+        return cleaned
+
+
+class AwardAdmin(DeletableAdmin):
+    """A page of awards.  Adding a row awards a badge by hand, and deleting it withdraws it."""
+
+    form = AwardForm
+    list_filter = ("badge",)
+    readonly_fields = ("created_at",)
+    helps = {"badge": "Only badges by hand; the housekeeper awards the others by their rules."}
+
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Return False, because an award is not changed."""
+        return False
+
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields; a new award has no time yet."""
+        return self.fields if obj is not None or self.fields is None else self.fields[:-1]
+
+    def delete_model(self, request: HttpRequest, obj: Any) -> None:
+        """Withdraw the award."""
+        badge_awards.withdraw(obj, now=timezone.now())
+
+
+@admin.register(AccountBadge, site=staff)
+class AccountBadgeAdmin(AwardAdmin):
+    """The page of badges of accounts."""
+
+    list_display = ("badge", "account", "created_at")
+    search_fields = ("account__email", "account__name")
+    search_numbers = ("account_id",)
+    raw_id_fields = ("account",)
+    fields = ("badge", "account", "created_at")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Award the badge."""
+        award = badge_awards.award_account(obj.badge_id, obj.account_id, now=timezone.now())
+        obj.pk, obj.created_at = award.pk, award.created_at
+
+
+@admin.register(TeamBadge, site=staff)
+class TeamBadgeAdmin(AwardAdmin):
+    """The page of badges of teams."""
+
+    list_display = ("badge", "team", "created_at")
+    search_fields = ("team__name",)
+    search_numbers = ("team_id",)
+    raw_id_fields = ("team",)
+    fields = ("badge", "team", "created_at")
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Award the badge."""
+        award = badge_awards.award_team(obj.badge_id, obj.team_id, now=timezone.now())
+        obj.pk, obj.created_at = award.pk, award.created_at

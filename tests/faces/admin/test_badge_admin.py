@@ -1,0 +1,193 @@
+"""Admin pages of badges: changes, previews, awards by hand and withdrawals."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from scheduler.models import Account, AccountBadge, AuditEntry, Badge, Team, TeamBadge
+from scheduler.people import accounts, roles
+from tests.conftest import NOON
+from tests.rows import an_account
+
+pytestmark = pytest.mark.django_db
+
+BADGES, OF_ACCOUNTS, OF_TEAMS = (
+    f"/admin/scheduler/{name}/" for name in ("badge", "accountbadge", "teambadge")
+)
+FORM = {
+    "name": "gold",
+    "title": "Gold",
+    "description": "",
+    "level": "1",
+    "color": "#C9A227",
+    "rule": "total_credit",
+    "threshold": "100",
+    "for_accounts": "on",
+}
+EDITED = FORM | {
+    "color": "#c9a227",
+    "is_published": "on",
+    "threshold": "50",
+    # Not in the form of an existing badge.
+    "rule": "years",
+}
+
+
+def staff_of(role: str) -> Client:
+    email = f"{role}@example.org"
+    account = accounts.create_staff(
+        email=email, password="a first password", name=role, now=timezone.now(), is_superuser=False
+    )
+    roles.give(account, role, now=timezone.now())
+    client = Client()
+    client.force_login(Account.objects.get(pk=account.pk))
+    return client
+
+
+@pytest.fixture
+def operator() -> Client:
+    return staff_of("operator")
+
+
+def a_badge(**fields: Any) -> Badge:
+    fields = {"name": "helper", "title": "Helper", "created_at": NOON} | fields
+    return Badge.objects.create(**fields)
+
+
+def events() -> list[tuple[str, str, Any]]:
+    rows = AuditEntry.objects.filter(event__startswith="badge_").order_by("pk")
+    return [(row.event, row.actor, row.details) for row in rows]
+
+
+def test_operator_creates_previews_publishes_and_assigns_a_badge(operator):
+    an_account("ada", total_credit=Decimal(200))
+    answer = operator.post(f"{BADGES}add/", FORM)
+    assert answer.status_code == 302
+    badge = Badge.objects.get()
+    assert (badge.color, badge.is_published, badge.rule) == ("#c9a227", False, "total_credit")
+    path = f"{BADGES}{badge.pk}/change/"
+    text = operator.get(path).content.decode()
+    assert "accounts: 1" in text
+    assert "<svg" in text
+    assert 'value="100"' in text
+    operator.post(path, EDITED)
+    badge.refresh_from_db()
+    assert (badge.is_published, badge.rule, badge.threshold) == (True, "total_credit", 50)
+    action = {"action": "assign", "_selected_action": [badge.pk]}
+    operator.post(BADGES, action)
+    assert AccountBadge.objects.get().account.name == "ada"
+    assert events() == [
+        ("badge_changed", "operator@example.org", {"added": True}),
+        ("badge_changed", "operator@example.org", {"changed": ["Is published", "Threshold"]}),
+    ]
+    entry = AuditEntry.objects.get(event="action_taken")
+    assert (entry.actor, entry.details["action"]) == ("operator@example.org", "assign")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"threshold": ""},
+        {"rule": "by_hand"},
+        {"rule": "recent_percentage", "threshold": "101"},
+        {"rule": "years", "threshold": "1.5"},
+        {"threshold": "NaN"},
+        {"color": "red"},
+        {"color": "#12345g"},
+        {"name": "a b"},
+        {"for_accounts": ""},
+        {"level": "99999"},
+    ],
+)
+def test_bad_badges_are_refused(operator, changed):
+    answer = operator.post(f"{BADGES}add/", FORM | changed)
+    assert answer.status_code == 200
+    assert answer.context["errors"]
+    assert not Badge.objects.exists()
+
+
+def test_bad_threshold_of_an_existing_badge_is_refused(operator):
+    badge = a_badge(rule="years", threshold=1)
+    answer = operator.post(f"{BADGES}{badge.pk}/change/", FORM | {"threshold": "200"})
+    assert "Hint: give a whole number" in answer.content.decode()
+    badge.refresh_from_db()
+    assert badge.threshold == 1
+
+
+def test_badge_is_awarded_and_withdrawn_by_hand(operator):
+    ada, badge = an_account("ada"), a_badge(for_teams=True)
+    reds = Team.objects.create(name="Reds", created_at=NOON)
+    operator.post(f"{OF_ACCOUNTS}add/", {"badge": badge.pk, "account": ada.pk})
+    operator.post(f"{OF_TEAMS}add/", {"badge": badge.pk, "team": reds.pk})
+    award = AccountBadge.objects.get()
+    assert (award.account, TeamBadge.objects.get().team) == (ada, reds)
+    answer = operator.get(f"{OF_ACCOUNTS}{award.pk}/delete/")
+    assert answer.status_code == 200
+    operator.post(f"{OF_ACCOUNTS}{award.pk}/delete/", {"post": "yes"})
+    operator.post(
+        OF_TEAMS,
+        {
+            "action": "delete_selected",
+            "_selected_action": [TeamBadge.objects.get().pk],
+            "post": "yes",
+        },
+    )
+    assert not AccountBadge.objects.exists()
+    assert not TeamBadge.objects.exists()
+    name = "operator@example.org"
+    assert events() == [
+        ("badge_awarded", name, {"account": ada.pk}),
+        ("badge_awarded", name, {"team": reds.pk}),
+        ("badge_withdrawn", name, {"account": ada.pk}),
+        ("badge_withdrawn", name, {"team": reds.pk}),
+    ]
+
+
+def test_awards_that_do_not_fit_are_refused_with_a_message(operator):
+    badge, gone = a_badge(), an_account("gone", is_active=False)
+    reds = Team.objects.create(name="Reds", created_at=NOON)
+    answer = operator.post(f"{OF_ACCOUNTS}add/", {"badge": badge.pk, "account": gone.pk})
+    assert "is not active" in answer.content.decode()
+    answer = operator.post(f"{OF_TEAMS}add/", {"badge": badge.pk, "team": reds.pk})
+    assert "is for accounts" in answer.content.decode()
+    ada = an_account("ada")
+    for _ in range(2):
+        answer = operator.post(f"{OF_ACCOUNTS}add/", {"badge": badge.pk, "account": ada.pk})
+    assert "already exists" in answer.content.decode()
+    for bad in ("x", "", "9" * 30):
+        form = {"badge": badge.pk, "account": bad}
+        assert operator.post(f"{OF_ACCOUNTS}add/", form).status_code == 200
+    assert AccountBadge.objects.count() == 1
+
+
+def test_badge_is_deleted_with_its_awards(operator):
+    badge = a_badge()
+    AccountBadge.objects.create(badge=badge, account=an_account("ada"), created_at=NOON)
+    path = f"{BADGES}{badge.pk}/delete/"
+    assert "helper" in operator.get(path).content.decode()
+    operator.post(path, {"post": "yes"})
+    assert not Badge.objects.exists()
+    assert not AccountBadge.objects.exists()
+    assert [event for event, _, _ in events()] == ["badge_changed"]
+
+
+@pytest.mark.parametrize("role", ["read-only", "moderator", "publisher"])
+def test_other_roles_cannot_change_badges_or_awards(role):
+    badge, ada = a_badge(), an_account("ada")
+    award = AccountBadge.objects.create(badge=badge, account=ada, created_at=NOON)
+    client = staff_of(role)
+    for path, form in (
+        (f"{BADGES}add/", FORM),
+        (f"{BADGES}{badge.pk}/delete/", {"post": "yes"}),
+        (f"{BADGES}{badge.pk}/change/", FORM),
+        (f"{OF_ACCOUNTS}add/", {"badge": badge.pk, "account": ada.pk}),
+        (f"{OF_ACCOUNTS}{award.pk}/delete/", {"post": "yes"}),
+    ):
+        assert client.post(path, form).status_code == 403
+    assert Badge.objects.get().name == "helper"
+    assert AccountBadge.objects.count() == 1
