@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.models.audit import AuditEntry
 from scheduler.models.files import File, FileHold, Installation, JobFile
 from scheduler.models.hosts import Host, HostAppVersion, HostToken
-from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
+from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry, ManualGrant
 from scheduler.models.logins import Invitation, LoginNetwork, ThrottleBucket
 from scheduler.models.messages import (
     FileRequest,
@@ -66,6 +66,7 @@ __all__ = [
     "JobFile",
     "LedgerEntry",
     "LoginNetwork",
+    "ManualGrant",
     "News",
     "Outage",
     "OutboxMessage",

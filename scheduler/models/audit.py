@@ -54,6 +54,7 @@ class AuditEntry(models.Model):
         CONSENT_CHANGED = "consent_changed"
         TEAM_CHANGED = "team_changed"
         NEWS_CHANGED = "news_changed"
+        CREDIT_GRANTED = "credit_granted"
         ACTION_TAKEN = "action_taken"
 
     at = models.DateTimeField()

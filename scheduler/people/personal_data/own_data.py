@@ -29,6 +29,7 @@ from scheduler.models import (
     Host,
     JobFile,
     LoginNetwork,
+    ManualGrant,
     News,
     Submitter,
     SubmitterApp,
@@ -95,6 +96,8 @@ def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str
     hosts = [field.attname for field in Host._meta.concrete_fields]
     yield "computers", Host.objects.filter(account=account), hosts
     yield "credit_by_app", AccountAppCredit.objects.filter(account=account), credit
+    grants = ManualGrant.objects.filter(account=account)
+    yield "credit_by_hand", grants, ("id", "entry__amount", "entry__granted_at", "reason")
     roles = Account.groups.through._default_manager.filter(account=account)
     yield "roles", roles, ("id", "group__name")
     rights = Account.user_permissions.through._default_manager.filter(account=account)

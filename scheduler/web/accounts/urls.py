@@ -58,7 +58,7 @@ urlpatterns = [
         name="mfa_download_recovery_codes",
     ),
     # Passwords
-    path("account/password/", _own(allauth_views.password_change), name="account_change_password"),
+    path("account/password/", views.change_password, name="account_change_password"),
     path("account/password/reset/", views.reset_password, name="account_reset_password"),
     path(
         "account/password/reset/sent/",
