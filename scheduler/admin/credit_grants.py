@@ -38,7 +38,9 @@ class GrantForm(forms.Form):
         help_text="In cobblestones. A negative amount revokes credit.",
     )
     reason = forms.CharField(
-        max_length=MAX_REASON, help_text="The owner of the account reads it on their page."
+        max_length=MAX_REASON,
+        help_text="The owner of the account reads it on their page.",
+        widget=forms.TextInput(attrs={"class": "vTextField"}),
     )
     computer = forms.IntegerField(
         required=False,
@@ -127,14 +129,18 @@ def _shown(
         "account": account,
         "form": form,
         "title": f"Grant or revoke credit of {account}",
-        "changes": [(each.name, plain(each.before), plain(each.after)) for each in changed],
+        "total": plain(account.total_credit, ","),
+        "changes": [
+            (each.name, plain(each.before, ","), plain(each.after, ",")) for each in changed
+        ],
     }
     if changed:
         amount = form.cleaned_data["amount"]
-        verb = "Grant" if amount > 0 else "Revoke"
+        verb, word = ("grant", "to") if amount > 0 else ("revoke", "from")
+        shown_amount = plain(abs(amount), ",")
         context |= {
-            "title": f"Really {verb.lower()} {plain(abs(amount))} credit of {account}?",
-            "button": f"Yes, {verb.lower()} {plain(abs(amount))}",
+            "title": f"Really {verb} {shown_amount} credit {word} {account}?",
+            "button": f"Yes, {verb} {shown_amount}",
             "reason": form.cleaned_data["reason"],
         }
     status = HTTPStatus.UNPROCESSABLE_ENTITY if form.errors else HTTPStatus.OK
