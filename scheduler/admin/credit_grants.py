@@ -18,7 +18,7 @@ from scheduler.admin.base import has_right
 from scheduler.admin.confirm import is_confirmed
 from scheduler.credit import manual_grants
 from scheduler.credit.manual_grants import GrantRequest
-from scheduler.credit.rules.manual_grants import MAX_REASON, Change, GrantRefused, plain
+from scheduler.credit.rules.grant_amounts import MAX_REASON, Change, GrantRefused, plain
 from scheduler.models import Account, App
 from scheduler.rights import Right
 

@@ -1,8 +1,9 @@
-"""Grants and revokes credit by hand, for an account and optionally one of its computers.
+"""Grants and revokes credit by hand.
 
-An entry has the rule `RULE` and no result; its row in `ManualGrant` has the reason and the person.
-The entry and the totals are written in one transaction, under the locks of the validator and in the
-same order: host, account, team, app.
+A grant is for an account and optionally one of its computers.  Its entry has the rule `RULE` and
+no result; a row in `ManualGrant` has the reason and the person.  The entry and the totals are
+written in one transaction, under the locks of the validator and in the same order: host, account,
+team, app.
 
 Recent averages do not change.  They state the credit per day of computers in recent weeks, and a
 grant by hand is not work of these weeks: a prize would put an idle computer on top of a leaderboard
@@ -21,7 +22,7 @@ from uuid import UUID
 from django.db import transaction
 from django.db.models import F, Model
 
-from scheduler.credit.rules.manual_grants import (
+from scheduler.credit.rules.grant_amounts import (
     RULE,
     Change,
     GrantRefused,

@@ -1,4 +1,4 @@
-"""Proofs of account ownership: what is signed, by which key, and how it is verified."""
+"""Proofs of account ownership: their text, their key and their verification."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from scheduler import signing
 from scheduler.boinc.statistics_export import accounts as exported_accounts
 from scheduler.management import statistics
 from scheduler.models import Account, AuditEntry
-from scheduler.people import ownership
+from scheduler.people.personal_data import ownership
 from scheduler.people.rules.ownership_statements import MAX_TEXT, BadText
 from tests.conftest import NOON
 from tests.rows import an_account, update

@@ -12,7 +12,7 @@ from django.utils import timezone
 from scheduler.credit import manual_grants
 from scheduler.credit.manual_grants import GrantRequest
 from scheduler.credit.recompute_credit import Scope, UnknownApp
-from scheduler.credit.rules.manual_grants import GrantRefused, plain, read_amount
+from scheduler.credit.rules.grant_amounts import GrantRefused, plain, read_amount
 from scheduler.management.base import Answer, JsonCommand, account_of
 
 

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from scheduler import signing
 from scheduler.models import Account
-from scheduler.people import ownership
+from scheduler.people.personal_data import ownership
 from scheduler.people.rules.ownership_statements import MAX_TEXT, BadText
 from scheduler.web.accounts.adapter import absolute
 from scheduler.web.accounts.views import own_page, proven

@@ -27,7 +27,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from scheduler.boinc.rules.addresses import account_file
 from scheduler.credit import manual_grants
-from scheduler.credit.rules.manual_grants import plain
+from scheduler.credit.rules.grant_amounts import plain
 from scheduler.models import Account, AccountKey
 from scheduler.people import (
     account_keys,

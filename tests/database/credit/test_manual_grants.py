@@ -16,7 +16,7 @@ from scheduler.credit import leaderboards, manual_grants, recompute_credit
 from scheduler.credit.manual_grants import GrantRequest
 from scheduler.credit.recompute_credit import Scope
 from scheduler.credit.rules.board_positions import Order
-from scheduler.credit.rules.manual_grants import GrantRefused
+from scheduler.credit.rules.grant_amounts import GrantRefused
 from scheduler.health.invariants import invariants
 from scheduler.health.status import _latest
 from scheduler.models import AccountAppCredit, AuditEntry, CreditEntry, ManualGrant, Team

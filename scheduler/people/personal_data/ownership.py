@@ -1,4 +1,4 @@
-"""Signs and verifies statements that an account of this project belongs to a volunteer.
+"""Signs and verifies statements that an account belongs to a volunteer.
 
 Another site gives the volunteer a text.  The statement with this text, the account's number and its
 id across projects is signed with a key of its own, never with the code signing key.

@@ -91,7 +91,7 @@ def changes(totals: Iterable[Total], amount: Decimal) -> tuple[Change, ...]:
 
     >>> changes([Total("account 1", Decimal(3))], Decimal(-4))
     Traceback (most recent call last):
-    scheduler.credit.rules.manual_grants.GrantRefused: The total of account 1 is 3, so 4 cannot be \
+    scheduler.credit.rules.grant_amounts.GrantRefused: The total of account 1 is 3, so 4 cannot be \
 revoked. Hint: revoke at most 3.
     """
     changed = tuple(Change(each.name, each.credit, each.credit + amount) for each in totals)
