@@ -100,6 +100,7 @@ _SCIENCE = (
     "hostappversion",
     "jobfile",
     "ledgerentry",
+    "manualgrant",
     "outage",
     "planclass",
     "platform",
@@ -156,7 +157,8 @@ ROLES: Mapping[str, frozenset[str]] = {
     | _may("change", "workunit", "batch", "host", "sciencefailure", "apitoken")
     | _may("delete", "submitterapp"),
     "moderator": frozenset({Right.MODERATE_PEOPLE.value, Right.ADMINISTER_HOSTS.value})
-    | _may("view", *_PEOPLE, "host", "hostappversion", "creditentry", "accountappcredit")
+    | _may("view", *_PEOPLE, "host", "hostappversion")
+    | _may("view", "creditentry", "manualgrant", "accountappcredit")
     | _may("add change", *_PEOPLE)
     | _may("change", "host"),
     "read-only": frozenset({Right.VIEW_EVERYTHING.value})

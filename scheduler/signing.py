@@ -8,6 +8,7 @@ The keys are in the folder ``settings.KEYS_DIR``, which only its owner can read:
     upload_grant_keys                            "<id> <secret>" a line, newest first
     upload_grant_keys.revoked                    revoked lines
     account_seal_key                             Fernet keys, one a line, newest first
+    ownership_private, ownership_public          Ed25519 in PEM, for proofs of account ownership
 
 With `ONLINE_SIGNING` off, the private halves are on another machine (docs/signing.md).  Clients
 accept any signed text as a new key.  So `sign` takes content, which it checks, and not a digest.
@@ -29,11 +30,21 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TypeVar
 
+from cryptography.exceptions import InvalidSignature
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import (
     RSAPrivateNumbers,
     RSAPublicNumbers,
     generate_private_key,
+)
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    PublicFormat,
+    load_pem_private_key,
+    load_pem_public_key,
 )
 from django.conf import settings
 
@@ -104,6 +115,7 @@ def ensure_keys() -> None:
             _save(folder / "upload_grant_keys", _new_grant_line())
         if not (folder / "account_seal_key").exists():
             _save(folder / "account_seal_key", Fernet.generate_key().decode() + "\n")
+        _ensure_ownership_pair(folder)
 
 
 class NewCodeSignKey:
@@ -221,6 +233,7 @@ def key_faults() -> list[str]:
         _check_pair,
         _grant_keys,
         lambda: _load("account_seal_key", _parse_seal_keys),
+        _check_ownership_pair,
     )
     faults = []
     for check in checks:
@@ -549,6 +562,92 @@ def unseal(sealed: bytes) -> str:
 
 def _parse_seal_keys(text: str) -> MultiFernet:
     return MultiFernet([Fernet(line.strip()) for line in text.splitlines() if line.strip()])
+
+
+# Proofs of account ownership
+
+
+def ownership_first_line() -> str:
+    """Return the first line of each statement that the ownership key signs.
+
+    It names the purpose and the project, so that a signature is never valid for anything else.
+    """
+    return f"Proof of account ownership, version 1, by {settings.PROJECT.master_url}"
+
+
+def sign_ownership(statement: str) -> bytes:
+    """Return the signature over a statement by the ownership key, which signs nothing else.
+
+    Raises ValueError unless the statement begins with `ownership_first_line`, and KeyMissing if the
+    keys folder lacks the private key.
+    """
+    if not _is_ownership(statement):
+        raise ValueError("The text is no statement of ownership. Hint: begin with the first line.")
+    return _load("ownership_private", _parse_ownership_private).sign(statement.encode())
+
+
+def is_signed_ownership(statement: str, signature: bytes) -> bool:
+    """Return whether this project's ownership key signed the statement."""
+    if not _is_ownership(statement):
+        return False
+    key = _load("ownership_public", _parse_ownership_public)
+    try:
+        key.verify(signature, statement.encode())
+    except (InvalidSignature, UnicodeEncodeError):
+        return False
+    return True
+
+
+def ownership_key_text() -> str:
+    """Return the public key of proofs of ownership, in PEM."""
+    return _load("ownership_public", _stripped) + "\n"
+
+
+def _is_ownership(statement: str) -> bool:
+    return statement.startswith(ownership_first_line() + "\n")
+
+
+def _ensure_ownership_pair(folder: Path) -> None:
+    """Create the pair if it is missing; a public key without its private half is kept."""
+    private, public = folder / "ownership_private", folder / "ownership_public"
+    if public.exists():
+        return
+    if not private.exists():
+        _save(private, _ownership_private_text(Ed25519PrivateKey.generate()))
+    key = _parse_ownership_private(private.read_text(encoding="ascii"))
+    _save(public, _ownership_public_text(key.public_key()))
+
+
+def _check_ownership_pair() -> None:
+    public = _load("ownership_public", _parse_ownership_public)
+    private = _load("ownership_private", _parse_ownership_private)
+    if _ownership_public_text(private.public_key()) != _ownership_public_text(public):
+        raise BadKey(
+            "The private key of proofs of ownership does not belong to the public one.\n"
+            "Hint: restore both from the same backup."
+        )
+
+
+def _ownership_private_text(key: Ed25519PrivateKey) -> str:
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+def _ownership_public_text(key: Ed25519PublicKey) -> str:
+    return key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
+def _parse_ownership_private(text: str) -> Ed25519PrivateKey:
+    key = load_pem_private_key(text.encode(), password=None)
+    if not isinstance(key, Ed25519PrivateKey):
+        raise BadKey("ownership_private is no Ed25519 key.\nHint: restore it from a backup.")
+    return key
+
+
+def _parse_ownership_public(text: str) -> Ed25519PublicKey:
+    key = load_pem_public_key(text.encode())
+    if not isinstance(key, Ed25519PublicKey):
+        raise BadKey("ownership_public is no Ed25519 key.\nHint: restore it from a backup.")
+    return key
 
 
 # Reading key files

@@ -33,12 +33,15 @@ _PUBLIC: Final = (
     "/badges/",
     f"/teams/{FIRST_ID}/",
     f"/accounts/{FIRST_ID}/",
+    f"/accounts/{FIRST_ID}/certificate/",
+    "/ownership/",
     f"/show_host_detail.php?hostid={FIRST_ID}",
     "/user_search.php?search_string=volunteer+1",
 )
 _OWN: Final = (
     *("", "computers/", "computers/?sort=-total", "results/", "results/?state=valid"),
     *("email/", "password/", "keys/", "tokens/", "two-factor/", "erase/", "certificate/"),
+    "ownership/",
     *("preferences/computing/", "preferences/project/"),
     f"computers/{FIRST_ID}/",
     f"computers/{FIRST_ID}/results/",

@@ -24,6 +24,8 @@ NEW_KEYS: Final = frozenset(
         "account_seal_key",
         "code_sign_private",
         "code_sign_public",
+        "ownership_private",
+        "ownership_public",
         "secret_key",
         "upload_grant_keys",
     }

@@ -11,9 +11,11 @@ from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import SetPasswordMixin
 from django.contrib.auth.models import Group, Permission
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
 from django.utils import timezone
 
+from scheduler.admin import credit_grants
 from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
 from scheduler.admin.site import staff
 from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
@@ -192,6 +194,27 @@ class AccountAdmin(StaffAdmin, UserBase):
     _stored_passwords: WeakKeyDictionary[HttpRequest, str] = WeakKeyDictionary()
     change_form_template = "scheduler/admin/account.html"
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
+
+    def get_urls(self) -> list[Any]:
+        """Return Django's URLs and that of the page which grants credit by hand."""
+
+        def credit_page(request: HttpRequest, account_id: int) -> HttpResponse:
+            return credit_grants.page(self, request, account_id)
+
+        view = self.admin_site.admin_view(credit_page)
+        own = path("<int:account_id>/credit/", view, name="scheduler_account_credit")
+        return [own, *super().get_urls()]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of an account, with a link for users who may grant credit by hand."""
+        context = {"may_grant_credit": credit_grants.may_grant(request), **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if the user has the permissions and `roles.may_change` allows the change."""

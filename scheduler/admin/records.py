@@ -21,6 +21,7 @@ from scheduler.models import (
     JobFile,
     LedgerEntry,
     LoginNetwork,
+    ManualGrant,
     ThrottleBucket,
     TrickleDown,
     TrickleUp,
@@ -90,6 +91,20 @@ class CreditEntryAdmin(RecordAdmin):
     list_filter = ("app",)
     search_fields = ("account__email", "account__name")
     search_numbers = ("result_id", "account_id", "host_id")
+
+
+@admin.register(ManualGrant, site=staff)
+class ManualGrantAdmin(RecordAdmin):
+    """The page of credit that was granted by hand; the page of an account grants it."""
+
+    list_display = ("amount", "account", "reason", "granted_by", "actor")
+    list_select_related = ("entry",)
+    search_fields = ("account__email", "account__name", "reason")
+    search_numbers = ("account_id", "entry_id")
+
+    def amount(self, grant: ManualGrant) -> str:
+        """Return the amount; it is negative if credit was revoked."""
+        return f"{grant.entry.amount:,.2f}"
 
 
 @admin.register(File, site=staff)

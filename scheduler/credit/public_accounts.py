@@ -57,6 +57,11 @@ def find(account_id: int) -> PublicAccount | None:
     )
 
 
+def find_shared(account_id: int) -> Account | None:
+    """Return the row of the account if it is active and shares its statistics, else None."""
+    return Account.objects.filter(sharing.shares(), pk=account_id).first()
+
+
 def operations(total_credit: Decimal) -> float:
     """Return the number of floating-point operations that an amount of credit stands for.
 

@@ -151,6 +151,8 @@ def _batches(kind: _Kind, scope: Scope) -> Iterator[list[int]]:
 
 def _entries(kind: _Kind, scope: Scope, ids: Sequence[int]) -> QuerySet[CreditEntry]:
     rows = CreditEntry.objects.filter(**{f"{kind.key[0]}__in": ids}).order_by()
+    # An entry that was made by hand may belong to no app.
+    rows = rows.filter(**{f"{column}__isnull": False for column in kind.key})
     return rows.filter(app_id=scope.app_id) if scope.app_id else rows
 
 
@@ -192,10 +194,11 @@ def _replay(kind: _Kind, scope: Scope, ids: Sequence[int], keys: set[Key] | None
 
     `keys` are the keys of the totals to process; None means every total that has entries.  Grants
     with the same time come from one pass, which added them in one step.  Therefore, this function
-    adds them in one step as well.
+    adds them in one step as well.  Entries that were made by hand do not change an average.
     """
     grants = (
         _entries(kind, scope, ids)
+        .filter(result_id__isnull=False)
         .values_list(*kind.key, "granted_at")
         .annotate(Sum("amount"))
         .order_by(*kind.key, "granted_at")

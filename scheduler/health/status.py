@@ -191,8 +191,9 @@ def _apps() -> tuple[AppLine, ...]:
 
 
 def _latest() -> tuple[ValidLine, ...]:
-    """Return the newest grants of credit, newest first."""
-    entries = CreditEntry.objects.select_related("app", "account").order_by("-id")[:LATEST]
+    """Return the newest grants of credit for results, newest first."""
+    paid = CreditEntry.objects.filter(result_id__isnull=False, app__isnull=False)
+    entries = paid.select_related("app", "account").order_by("-id")[:LATEST]
     return tuple(
         ValidLine(
             app=entry.app.user_friendly_name or entry.app.name,
@@ -202,4 +203,5 @@ def _latest() -> tuple[ValidLine, ...]:
             granted_at=entry.granted_at,
         )
         for entry in entries
+        if entry.app is not None
     )

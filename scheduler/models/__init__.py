@@ -6,7 +6,7 @@ from scheduler.models.audit import AuditEntry
 from scheduler.models.badges import AccountBadge, Badge, TeamBadge
 from scheduler.models.files import File, FileHold, Installation, JobFile
 from scheduler.models.hosts import Host, HostAppVersion, HostToken
-from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry
+from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry, ManualGrant
 from scheduler.models.logins import Invitation, LoginNetwork, ThrottleBucket
 from scheduler.models.messages import (
     FileRequest,
@@ -69,6 +69,7 @@ __all__ = [
     "JobFile",
     "LedgerEntry",
     "LoginNetwork",
+    "ManualGrant",
     "News",
     "Outage",
     "OutboxMessage",

@@ -57,6 +57,7 @@ class AuditEntry(models.Model):
         BADGE_CHANGED = "badge_changed"
         BADGE_AWARDED = "badge_awarded"
         BADGE_WITHDRAWN = "badge_withdrawn"
+        CREDIT_GRANTED = "credit_granted"
         ACTION_TAKEN = "action_taken"
 
     at = models.DateTimeField()

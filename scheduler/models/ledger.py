@@ -42,19 +42,28 @@ class CreditEntry(models.Model):
 
     The table is append-only.  The pair (result, rule) is unique, so that a retry does not grant
     credit twice.  `result_id` is not a foreign key, because the entries remain when results are
-    purged.
+    purged.  An entry that an operator made by hand has no result, has a row in `ManualGrant`, and
+    may have no host and no app; its amount may be negative.
     """
 
-    result_id = models.BigIntegerField()
+    result_id = models.BigIntegerField(null=True, blank=True)
     rule = models.CharField(max_length=20)
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="+")
-    host = models.ForeignKey("scheduler.Host", models.PROTECT, related_name="+")
+    host = models.ForeignKey(
+        "scheduler.Host", models.PROTECT, null=True, blank=True, related_name="+"
+    )
     team = models.ForeignKey(
         "scheduler.Team", models.SET_NULL, null=True, blank=True, related_name="+", db_index=False
     )
     # No constraint, because the column is a copy of the workunit's; fsck checks it (decision 12).
     app = models.ForeignKey(
-        "scheduler.App", models.PROTECT, related_name="+", db_constraint=False, db_index=False
+        "scheduler.App",
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_constraint=False,
+        db_index=False,
     )
     amount = models.DecimalField(max_digits=20, decimal_places=6)
     granted_at = models.DateTimeField()
@@ -69,7 +78,38 @@ class CreditEntry(models.Model):
         verbose_name_plural = "credit entries"
 
     def __str__(self) -> str:
-        return f"result {self.result_id}: {self.amount}"
+        source = "by hand" if self.result_id is None else f"result {self.result_id}"
+        return f"{source}: {self.amount}"
+
+
+class ManualGrant(models.Model):
+    """The reason and the person of a credit entry that an operator made by hand.
+
+    `granted_by` is NULL for a grant from the shell; `actor` is then the name of its user.
+    `request_id` is unique, so that a form that is sent twice grants credit once.
+    """
+
+    entry = models.OneToOneField(CreditEntry, models.PROTECT, related_name="manual_grant")
+    account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="manual_grants")
+    reason = models.CharField(max_length=200)
+    granted_by = models.ForeignKey(
+        "scheduler.Account",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+    )
+    actor = models.CharField(max_length=254, blank=True, default="")
+    request_id = models.UUIDField(unique=True)
+
+    class Meta:
+        db_table = "manual_grant"
+        # Grants cannot be added, changed or deleted on pages of their own.
+        default_permissions = ("view",)
+
+    def __str__(self) -> str:
+        return self.reason
 
 
 class AccountAppCredit(models.Model):

@@ -18,7 +18,10 @@ from scheduler import signing
 from scheduler.signing import Grant
 
 GOLDEN = Path(__file__).parent / "golden_keys"
-KEY_FILES = {"code_sign_private", "code_sign_public", "upload_grant_keys", "account_seal_key"}
+KEY_FILES = {"code_sign_private", "code_sign_public", "upload_grant_keys", "account_seal_key"} | {
+    "ownership_private",
+    "ownership_public",
+}
 
 own_keys = hypothesis_settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -15,7 +15,7 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "Apps": ("app", "appversion", "platform", "planclass"),
     "Hosts": ("host", "hostappversion", "hosttoken"),
     "People": ("account", "team", "group", "submitter", "apitoken", "invitation"),
-    "Credit": ("creditentry", "accountappcredit", "batchusage"),
+    "Credit": ("creditentry", "manualgrant", "accountappcredit", "batchusage"),
     "Badges": ("badge", "accountbadge", "teambadge"),
     "Troubles": ("sciencefailure", "refusal", "outage", "auditentry"),
     "Messages": ("news", "outboxmessage", "trickleup", "trickledown"),

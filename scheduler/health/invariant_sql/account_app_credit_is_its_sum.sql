@@ -10,6 +10,7 @@ FULL OUTER JOIN (
         app_id,
         sum(amount) AS amount
     FROM credit_entry
+    WHERE app_id IS NOT NULL
     GROUP BY account_id, app_id
 ) AS paid ON kept.account_id = paid.account_id AND kept.app_id = paid.app_id
 WHERE coalesce(kept.total, 0) <> coalesce(paid.amount, 0)

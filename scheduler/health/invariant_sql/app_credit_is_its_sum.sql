@@ -8,6 +8,7 @@ FULL JOIN (
         app_id,
         sum(amount) AS amount
     FROM credit_entry
+    WHERE app_id IS NOT NULL
     GROUP BY app_id
 ) AS paid ON app.id = paid.app_id
 WHERE app.id IS NULL OR app.total_credit <> coalesce(paid.amount, 0)

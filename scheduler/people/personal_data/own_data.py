@@ -30,6 +30,7 @@ from scheduler.models import (
     Host,
     JobFile,
     LoginNetwork,
+    ManualGrant,
     News,
     Submitter,
     SubmitterApp,
@@ -98,6 +99,8 @@ def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str
     yield "credit_by_app", AccountAppCredit.objects.filter(account=account), credit
     badges = AccountBadge.objects.filter(account=account)
     yield "badges", badges, ("id", "badge__name", "created_at")
+    grants = ManualGrant.objects.filter(account=account)
+    yield "credit_by_hand", grants, ("id", "entry__amount", "entry__granted_at", "reason")
     roles = Account.groups.through._default_manager.filter(account=account)
     yield "roles", roles, ("id", "group__name")
     rights = Account.user_permissions.through._default_manager.filter(account=account)

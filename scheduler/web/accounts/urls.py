@@ -13,7 +13,7 @@ from allauth.mfa.totp import views as totp
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from scheduler.web.accounts import views
+from scheduler.web.accounts import ownership, views
 
 _own = views.attributed
 
@@ -58,7 +58,7 @@ urlpatterns = [
         name="mfa_download_recovery_codes",
     ),
     # Passwords
-    path("account/password/", _own(allauth_views.password_change), name="account_change_password"),
+    path("account/password/", views.change_password, name="account_change_password"),
     path("account/password/reset/", views.reset_password, name="account_reset_password"),
     path(
         "account/password/reset/sent/",
@@ -100,4 +100,8 @@ urlpatterns = [
     path("account/tokens/<int:token_id>/revoke/", views.revoke_token, name="account_revoke_token"),
     path("account/data/", views.export, name="account_export"),
     path("account/erase/", views.erase, name="account_erase"),
+    # Proofs of ownership
+    path("account/ownership/", ownership.prove, name="account_ownership"),
+    path("ownership/", ownership.verify, name="ownership"),
+    path("ownership/key.pem", ownership.public_key, name="ownership_key"),
 ]

@@ -26,6 +26,8 @@ from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from scheduler.boinc.rules.addresses import account_file
+from scheduler.credit import manual_grants
+from scheduler.credit.rules.grant_amounts import plain
 from scheduler.models import Account, AccountKey
 from scheduler.people import (
     account_keys,
@@ -117,11 +119,38 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
         "sends_mail": sends_mail(),
         "email_change": email_changes.pending(account, now=timezone.now()),
         "has_second_factor": second_factors.has_one(account),
+        "manual_grants": _shown_grants(account),
         "tokens": api_tokens.of_account(account).count(),
         "master_url": settings.PROJECT.master_url,
         "max_exported_rows": f"{own_data.MAX_ROWS:,}",
     }
     return _page(request, "home", context)
+
+
+def _shown_grants(account: Account) -> list[tuple[str, str, bool, str]]:
+    """Return the day, the amount, whether it was revoked, and the reason of grants by hand."""
+    return [
+        (
+            f"{grant.entry.granted_at:%Y-%m-%d}",
+            plain(abs(grant.entry.amount), ","),
+            grant.entry.amount < 0,
+            grant.reason,
+        )
+        for grant in manual_grants.newest_grants(account)
+    ]
+
+
+@own_page
+def change_password(request: HttpRequest, account: Account) -> HttpResponseBase:
+    """Return allauth's page to change the password.
+
+    An account without a password is redirected to the page that mails a link to set one.
+    """
+    if not account.has_usable_password():
+        messages.info(request, _("Your account has no password. Request a link to set one."))
+        return redirect("account_reset_password")
+    response: HttpResponseBase = allauth_views.password_change(request)
+    return response
 
 
 def reset_password(request: HttpRequest) -> HttpResponseBase:

@@ -1,4 +1,4 @@
-"""The public page of an account, and the certificate of the visitor's own credit."""
+"""The public page of an account, and the certificates of credit."""
 
 from __future__ import annotations
 
@@ -49,8 +49,26 @@ def public_account(request: HttpRequest, account_id: int) -> HttpResponseBase:
 @own_page
 def certificate(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the certificate of the visitor's credit, which is made to be printed."""
-    count = public_accounts.operations(account.total_credit)
-    context = {"account": account, "operations": in_words(count), "at": timezone.now()}
+    return _certificate(request, account, is_own=True)
+
+
+@require_safe
+@never_cache
+def public_certificate(request: HttpRequest, account_id: int) -> HttpResponseBase:
+    """Return the certificate of an account that shares its statistics, else 404."""
+    account = public_accounts.find_shared(account_id) if account_id <= _MAX_ID else None
+    if account is None:
+        raise Http404
+    return _certificate(request, account, is_own=False)
+
+
+def _certificate(request: HttpRequest, account: Account, *, is_own: bool) -> HttpResponseBase:
+    context = {
+        "account": account,
+        "operations": in_words(public_accounts.operations(account.total_credit)),
+        "at": timezone.now(),
+        "is_own": is_own,
+    }
     return TemplateResponse(request, "boards/certificate.html", context)
 
 

@@ -8,6 +8,11 @@ from scheduler.web.boards import badges, public_accounts, views
 
 urlpatterns = [
     path("accounts/<int:account_id>/", public_accounts.public_account, name="public_account"),
+    path(
+        "accounts/<int:account_id>/certificate/",
+        public_accounts.public_certificate,
+        name="public_certificate",
+    ),
     path("account/certificate/", public_accounts.certificate, name="account_certificate"),
     path("badges/", badges.badge_list, name="badge_list"),
     path("badges/<int:badge_id>.svg", badges.badge_image, name="badge_image"),

@@ -175,7 +175,7 @@ def test_free_space_and_modes_are_measured(settings):
 
 def test_missing_damaged_and_foreign_keys_are_found(settings, tmp_path):
     settings.KEYS_DIR = tmp_path / "keys"
-    assert len(signing.key_faults()) == 3
+    assert len(signing.key_faults()) == 4
     signing.ensure_keys()
     assert signing.key_faults() == []
     (finding,) = doctor.check_keys()

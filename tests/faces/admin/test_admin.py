@@ -89,6 +89,7 @@ RECORDS = [
         "JobFile",
         "LedgerEntry",
         "LoginNetwork",
+        "ManualGrant",
         "PurgedResults",
         "PurgedWorkunits",
         "HostToken",
@@ -133,6 +134,22 @@ def purge_some(batch: Batch, now: datetime) -> None:
     models.BatchUsage.objects.create(batch=batch, day=now.date())
     models.PurgedWorkunits.objects.create(app=batch.app, done=2, failed=1)
     models.PurgedResults.objects.create(app=batch.app, outcome=1, results=4)
+
+
+def pay(account: Account, result: Result, now: datetime) -> None:
+    """Create a grant of credit for a result, and the reason of a grant by hand."""
+    entry = CreditEntry.objects.create(
+        result_id=result.pk,
+        rule="validated",
+        account=account,
+        host=result.host,
+        app=result.app,
+        amount=1,
+        granted_at=now,
+    )
+    models.ManualGrant.objects.create(
+        entry=entry, account=account, reason="A prize", granted_by=account, request_id=uuid4()
+    )
 
 
 def record_project(account: Account, team: models.Team, now: datetime) -> None:
@@ -189,15 +206,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
         models.ResultFile.objects.create(
             result=result, position=0, name="out", nbytes=1, md5="c" * 32, sha256="d" * 64
         )
-        CreditEntry.objects.create(
-            result_id=result.pk,
-            rule="validated",
-            account=chief,
-            host=host,
-            app=app,
-            amount=1,
-            granted_at=now,
-        )
+        pay(chief, result, now)
         moved(now, workunit, None, Axis.WORKUNIT, 0, WorkunitState.OPEN, Because.SUBMITTED)
         if made["workunits"]:
             models.Dependency.objects.create(parent=made["workunits"][-1], child=workunit)

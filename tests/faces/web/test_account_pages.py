@@ -7,15 +7,21 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
+from uuid import uuid4
 
 import pytest
 from allauth.account.authentication import AUTHENTICATION_METHODS_SESSION_KEY
 from allauth.account.models import EmailAddress
 from django.core import mail
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.config import AccountCreation, MailConfig
+from scheduler.credit import manual_grants
+from scheduler.credit.manual_grants import GrantRequest
 from scheduler.models import Account, AccountKey, ApiToken, EmailChange, OutboxMessage
 from scheduler.people import account_keys, accounts, invitations, roles, teams
 from scheduler.people.personal_data import own_data
@@ -524,3 +530,47 @@ def test_form_without_a_csrf_token_shows_what_to_do(ada):
 @pytest.mark.parametrize("path", ["email/add/", "social/", "login/code/", "reauthenticate/code/"])
 def test_pages_of_allauth_that_change_addresses_alone_do_not_exist(browser, path):
     assert browser.get(f"/account/{path}").status_code == 404
+
+
+# Credit by hand, and accounts without a password
+
+
+def test_account_page_shows_credit_that_was_granted_by_hand(browser, ada):
+    assert "by hand" not in text_of(browser.get("/account/"))
+    for amount, reason in (("1234.5", "A prize <i>"), ("-0.5", "Counted twice")):
+        request = GrantRequest(uuid4(), ada.pk, Decimal(amount), reason)
+        manual_grants.grant(request, granted_by=None, now=NOON)
+    text = text_of(browser.get("/account/"))
+    assert "1,234.5 granted by hand: A prize &lt;i&gt;" in text
+    assert "<dd>0.5 revoked by hand: Counted twice" in text
+    assert "1,234" in text
+
+
+def test_grants_by_hand_need_a_constant_number_of_statements(browser, ada):
+    counts = []
+    for _ in range(2):
+        for _ in range(3):
+            request = GrantRequest(uuid4(), ada.pk, Decimal(1), "x")
+            manual_grants.grant(request, granted_by=None, now=NOON)
+        with CaptureQueriesContext(connection) as captured:
+            browser.get("/account/")
+        counts.append(len(captured))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_account_without_a_password_is_led_to_the_page_that_mails_a_link(client, method):
+    visitor = an_account("bob")
+    client.force_login(visitor)
+    answer = getattr(client, method)("/account/password/")
+    assert answer.status_code == 302
+    assert answer["Location"] == "/account/password/reset/"
+    text = text_of(client.get(answer["Location"]))
+    assert "Your account has no password." in text
+    client.post("/account/password/reset/", {"email": visitor.email})
+    [message] = mail.outbox
+    answer = client.get(link_in(message), follow=True)
+    sent = {"password1": NEW, "password2": NEW}
+    client.post(answer.redirect_chain[-1][0], sent)
+    visitor.refresh_from_db()
+    assert visitor.has_usable_password()

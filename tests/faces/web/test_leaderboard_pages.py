@@ -260,3 +260,22 @@ def test_certificate_shows_name_credit_and_operations(client):
         assert part in text
     assert "certificate.css" in text
     assert 'href="/account/certificate/"' in page(client, "/account/")
+    assert f'href="/accounts/{ada.pk}/certificate/"' in text
+
+
+def test_certificate_of_an_account_is_public_only_if_it_shares_its_statistics(client):
+    ada = an_owner("ada", 200)
+    path = f"/accounts/{ada.pk}/certificate/"
+    text = page(client, path)
+    for part in ("Certificate of computation", "ada", "200", "86.4 trillion", "1 January 2026"):
+        assert part in text
+    assert ada.email not in text
+    assert f'href="{path}"' in page(client, f"/accounts/{ada.pk}/")
+    update(ada, share_statistics=False)
+    page(client, path, 404)
+    client.force_login(ada)
+    page(client, path, 404)
+    assert path not in page(client, "/account/certificate/")
+    update(ada, share_statistics=True, is_active=False)
+    page(Client(), path, 404)
+    page(client, f"/accounts/{2**70}/certificate/", 404)
