@@ -370,3 +370,9 @@ PATTERNS: Final = (
     gettext_noop("Computer %(number)s is in a pool. Hint: have its tokens revoked first."),
     gettext_noop("A token's name has %(count)s characters. Hint: give 1 to %(max)s."),
 )
+#: Errors of forms that are translated here, because a package translates them in another tone.
+FORM_ERRORS: Final = (
+    gettext_noop("Enter a valid email address."),
+    gettext_noop("Enter a valid URL."),
+    gettext_noop("You must type the same password each time."),
+)

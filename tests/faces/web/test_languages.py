@@ -281,6 +281,8 @@ def test_errors_of_forms_and_mails_are_in_the_language_of_the_visitor(german, ad
     assert "Kein Konto hat diese E-Mail-Adresse und dieses Passwort." in content(answer)
     answer = german.post("/account/login/", {"login": "", "password": ""})
     assert "Dieses Feld ist zwingend erforderlich." in content(answer)
+    answer = german.post("/account/login/", {"login": "x", "password": "y"})
+    assert "Geben Sie eine gültige E-Mail-Adresse ein." in content(answer)
     german.post("/account/password/reset/", {"email": EMAIL})
     assert "Neues Passwort festlegen" in mail.outbox[-1].subject
     assert "Folgen Sie diesem Link" in mail.outbox[-1].body
