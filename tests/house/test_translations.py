@@ -1,4 +1,4 @@
-"""Every text of the volunteers' pages has a complete translation, and the .mo files are current."""
+"""Every text of the volunteers' pages has a translation, which is compiled."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LINE = re.compile(r'(msgctxt|msgid|msgid_plural|msgstr(?:\[\d\])?) (".*")')
 _PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|\{\w*\}|</?[a-z]+[^>]*>")
 _EOT = "\x04"
 
-#: The context, the text and its plural, which are empty if there is none.
+#: The context, the text and its plural, each of which may be empty.
 Key = tuple[str, str, str]
 
 

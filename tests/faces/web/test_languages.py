@@ -1,4 +1,4 @@
-"""The language of pages for people; the API, BOINC's pages and the administration are English."""
+"""Pages for people are in the visitor's language, and all others in English."""
 
 from __future__ import annotations
 
