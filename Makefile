@@ -25,7 +25,7 @@ unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup setup-run demo demo-trust screenshots run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt docs bench bench-large bench-pages clean
+.PHONY: help setup setup-run demo demo-trust screenshots run test test-story test-long test-fuzz test-api test-docs test-planted mutate check audit fmt messages docs bench bench-large bench-pages clean
 
 help: ## list what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -100,6 +100,10 @@ audit: $(VENV)/.stamp-venv ## known vulnerabilities of the pinned packages, if t
 
 fmt: $(VENV)/.stamp-dev ## put code into form, mend what can be mended
 	@$(BIN)/ruff format --quiet && $(BIN)/ruff check --fix
+
+messages: $(VENV)/.stamp-dev ## texts of the volunteers' pages into django.po, and django.mo from it; needs gettext
+	@cd scheduler/web && $(CURDIR)/$(BIN)/django-admin makemessages --all --no-obsolete --no-wrap --add-location file
+	@cd scheduler/web && $(CURDIR)/$(BIN)/django-admin compilemessages
 
 docs: $(VENV)/.stamp-dev ## write the generated parts of the docs anew
 	@test -z "$(DOCS)" || $(BIN)/cog -r $(DOCS)

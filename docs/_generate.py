@@ -352,6 +352,7 @@ DEFAULTS = {
     "ACCOUNT_CREATION": "`open`",
     "MAIL_FROM": "`noreply@` and the host of `MASTER_URL`",
     "ONLINE_SIGNING": "`true`, but `false` if `MASTER_URL` begins with https",
+    "SITE_LANGUAGES": "`en,de`",
     "STAFF_SECOND_FACTOR": "`false`, but `true` if `MASTER_URL` begins with https",
     "MIN_FREE_BYTES": "`100000000`, plus `max_wal_size` if the database is on the same disk",
 }
@@ -413,6 +414,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "account_creation": "`open`, `invitation` or `closed`",
         "words": "words, separated by commas",
         "networks": "addresses or networks, separated by commas",
+        "languages": "`en` and `de`, separated by commas",
         "contacts": "e-mail addresses and pages, separated by commas",
         "umask": "octal digits",
         "pattern": "regular expression",

@@ -137,6 +137,14 @@ def words(name: str, default: list[str]) -> list[str]:
     return [word.strip() for word in text(name, "").split(",") if word.strip()] or default
 
 
+def languages(name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    """Read codes of languages separated by commas; each must be one of the default."""
+    chosen = tuple(dict.fromkeys(words(name, list(default))))
+    if not set(chosen) <= set(default):
+        raise BadSetting(name, ",".join(chosen), f"{' or '.join(default)}, separated by commas")
+    return chosen
+
+
 def contacts(name: str) -> tuple[str, ...]:
     """Read contacts separated by commas; return them as URIs, as RFC 9116 requires.
 

@@ -56,6 +56,7 @@ PROJECT = ProjectConfig(
     file_hold=timedelta(seconds=env.integer("FILE_HOLD_SECONDS", 86_400, at_least=60)),
     account_creation=env.account_creation("ACCOUNT_CREATION"),
     terms_of_use=env.file_text("TERMS_OF_USE_FILE"),
+    site_languages=env.languages("SITE_LANGUAGES", ("en", "de")),
     statistics_need_consent=env.boolean("STATISTICS_NEED_CONSENT", default=False),
     accounts_per_network=env.integer("ACCOUNTS_PER_NETWORK", 100),
     hosts_per_account=env.integer("HOSTS_PER_ACCOUNT", 500),
@@ -255,6 +256,7 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "scheduler.web.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -389,8 +391,12 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator"},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+# The language of everything but the pages for people, whose language is that of the visitor.
 LANGUAGE_CODE = "en"
-USE_I18N = False
+USE_I18N = True
+LANGUAGES = [("en", "English"), ("de", "Deutsch")]
+LOCALE_PATHS = [BASE_DIR / "scheduler" / "web" / "locale"]
+LANGUAGE_COOKIE_NAME = "language"
 DATETIME_FORMAT = "Y-m-d H:i:s"
 TIME_ZONE = "UTC"
 USE_TZ = True

@@ -17,4 +17,5 @@ urlpatterns = [
 ]
 
 handler400 = "scheduler.api.failures.bad_request"
+handler404 = "scheduler.web.languages.page_not_found"
 handler500 = "scheduler.api.failures.server_error"

@@ -133,6 +133,9 @@ class ProjectConfig:
     terms_of_use: str = ""
     """The terms of use, as plain text, which people accept before clients create an account."""
 
+    site_languages: tuple[str, ...] = ("en",)
+    """The languages of the volunteers' pages; the first is for browsers that accept no other."""
+
     statistics_need_consent: bool = False
     """Whether a new account's statistics are exported only after its consent."""
 

@@ -9,5 +9,10 @@ from django.http import HttpRequest
 
 
 def project(_request: HttpRequest) -> dict[str, Any]:
-    """Return the project's options, of which the frame of the pages shows the name."""
-    return {"project": settings.PROJECT}
+    """Return the project's options, and the languages of the form at the end of each page.
+
+    Without a choice of languages the page has no form.
+    """
+    offered = settings.PROJECT.site_languages
+    choice = [(code, name) for code, name in settings.LANGUAGES if code in offered]
+    return {"project": settings.PROJECT, "languages": choice if len(choice) > 1 else []}

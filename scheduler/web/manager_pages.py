@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django.urls import path
 from django.utils.http import http_date
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from scheduler import storage
@@ -22,8 +23,8 @@ Response = TypeVar("Response", bound=HttpResponseBase)
 #: Title and text of each page.
 PAGES: Final = {
     "account_finish.php": (
-        "Your account exists",
-        "BOINC attaches this computer automatically and requests work soon. You are done.",
+        _("Your account exists"),
+        _("BOINC attaches this computer automatically and requests work soon. You are done."),
     ),
 }
 #: The pages of this site that replace pages of BOINC's.

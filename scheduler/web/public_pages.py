@@ -7,6 +7,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from scheduler.boinc.pages.web_rpc import number
@@ -51,9 +52,9 @@ def user_search(request: HttpRequest) -> HttpResponse:
         "prefix": prefix,
         "order": order.value,
         "orders": (
-            (Order.NEWEST.value, "newest first"),
-            (Order.AVERAGE_CREDIT.value, "recent average credit"),
-            (Order.TOTAL_CREDIT.value, "total credit"),
+            (Order.NEWEST.value, _("newest first")),
+            (Order.AVERAGE_CREDIT.value, _("recent average credit")),
+            (Order.TOTAL_CREDIT.value, _("total credit")),
         ),
         "min_prefix": profiles.MIN_PREFIX,
         "is_search": is_search,

@@ -9,6 +9,7 @@ from django.template.response import TemplateResponse
 
 from scheduler.people.hashing import RETRY_AFTER_SECONDS, HashQueueFull
 from scheduler.people.throttle import TooManyAttempts
+from scheduler.web.texts import translated
 
 
 class RefusalMiddleware:
@@ -39,7 +40,7 @@ class RefusalMiddleware:
             return None
         status, seconds = _status(error)
         return HttpResponse(
-            str(error),
+            translated(str(error)),
             status=status,
             content_type="text/plain; charset=utf-8",
             headers={"Retry-After": str(seconds)},

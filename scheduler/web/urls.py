@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from scheduler.web import manager_pages, public_pages, views
+from scheduler.web import languages, manager_pages, public_pages, views
 from scheduler.web.security_txt import security_txt
 from scheduler.web.site_files import favicon, robots_txt
 
@@ -14,6 +14,7 @@ urlpatterns = [
     path("favicon.ico", favicon, name="favicon"),
     path("robots.txt", robots_txt, name="robots_txt"),
     path("status.json", views.status_json, name="status_json"),
+    *languages.urlpatterns,
     *manager_pages.urlpatterns,
     *public_pages.urlpatterns,
     path("", include("scheduler.web.accounts.urls")),

@@ -14,7 +14,9 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
-from django.utils import timezone
+from django.utils import timezone, translation
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from scheduler.config import AccountCreation
@@ -24,16 +26,17 @@ from scheduler.health.rules.alert_texts import SILENT_AFTER, Alert
 from scheduler.health.status import Status
 from scheduler.lifecycle import Outcome
 from scheduler.rights import Right
+from scheduler.web import texts
 
 #: Outcomes in the order of the bar, with their labels and tones.
 _OUTCOMES = {
-    Outcome.SUCCESS: ("success", "good"),
-    Outcome.DIDNT_NEED: ("not needed", "plain"),
-    Outcome.NO_REPLY: ("no reply", "uneasy"),
-    Outcome.CLIENT_DETACHED: ("detached", "uneasy"),
-    Outcome.COULDNT_SEND: ("could not be sent", "bad"),
-    Outcome.CLIENT_ERROR: ("client error", "bad"),
-    Outcome.VALIDATE_ERROR: ("validate error", "bad"),
+    Outcome.SUCCESS: (gettext_lazy("success"), "good"),
+    Outcome.DIDNT_NEED: (gettext_lazy("not needed"), "plain"),
+    Outcome.NO_REPLY: (gettext_lazy("no reply"), "uneasy"),
+    Outcome.CLIENT_DETACHED: (gettext_lazy("detached"), "uneasy"),
+    Outcome.COULDNT_SEND: (gettext_lazy("could not be sent"), "bad"),
+    Outcome.CLIENT_ERROR: (gettext_lazy("client error"), "bad"),
+    Outcome.VALIDATE_ERROR: (gettext_lazy("validate error"), "bad"),
 }
 
 
@@ -46,7 +49,7 @@ class Figure:
     """
 
     key: str
-    words: str
+    words: object
     count: Count
     tone: str = "plain"
     share: float = 0
@@ -84,10 +87,18 @@ def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
 
 
 @require_safe
-def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view's signature
-    """Return the figures of the page, counted at `read_at`, as JSON."""
+def status_json(request: HttpRequest) -> JsonResponse:
+    """Return the figures of the page, counted at `read_at`, as JSON.
+
+    `labels` has the texts of the page in the language of the parameter `language`, else in English.
+    """
+    language = request.GET.get("language", "")
+    if language not in settings.PROJECT.site_languages:
+        language = settings.LANGUAGE_CODE
     live = status.current(now=timezone.now())
     groups = _groups(live)
+    with translation.override(language):
+        labels = _labels(live, groups)
     answer = JsonResponse(
         {
             "project": settings.PROJECT.name,
@@ -108,7 +119,7 @@ def status_json(request: HttpRequest) -> JsonResponse:  # noqa: ARG001 - a view'
                 for app in live.apps
             ],
             "waits": [asdict(wait) for wait in live.waits],
-            "labels": _labels(live, groups),
+            "labels": labels,
             "tones": {f"life.{station.daemon}": _tone(station.silent) for station in live.stations},
         }
     )
@@ -129,7 +140,7 @@ def _groups(live: Status) -> dict[str, dict[str, Count]]:
 def _labels(live: Status, groups: Mapping[str, Mapping[str, Count]]) -> dict[str, str]:
     """Return the text of each figure on the page, by its path in ``/status.json``."""
     labels = {
-        f"{group}.{name}": count.label
+        f"{group}.{name}": texts.number(count.value)
         for group, counts in groups.items()
         for name, count in counts.items()
     }
@@ -161,7 +172,10 @@ def _project(request: HttpRequest) -> dict[str, Any]:
 
 
 def _figures(group: str, counts: Mapping[str, Count]) -> list[Figure]:
-    return [Figure(f"{group}.{name}", status.words(name), count) for name, count in counts.items()]
+    return [
+        Figure(f"{group}.{name}", texts.translated(status.words(name)), count)
+        for name, count in counts.items()
+    ]
 
 
 def _outcomes(counts: Mapping[str, Count]) -> list[Figure]:
@@ -182,8 +196,8 @@ def _stations(live: Status) -> list[dict[str, Any]]:
     return [
         {
             "daemon": station.daemon,
-            "does": station.does,
-            "waiting": Figure(f"waiting.{station.daemon}", "waiting", station.waiting),
+            "does": texts.translated(station.does),
+            "waiting": Figure(f"waiting.{station.daemon}", _("waiting"), station.waiting),
             "behind": _behind(station.behind),
             "life": _life(station.silent),
             "tone": _tone(station.silent),
@@ -199,13 +213,17 @@ def _life(silent: timedelta | None) -> str:
     ('alive', 'silent for 3 h', 'never seen')
     """
     if silent is None:
-        return "never seen"
-    return "alive" if silent <= SILENT_AFTER else f"silent for {_behind(silent)}"
+        return _("never seen")
+    return _("alive") if _is_alive(silent) else _("silent for {}").format(_behind(silent))
+
+
+def _is_alive(silent: timedelta | None) -> bool:
+    return silent is not None and silent <= SILENT_AFTER
 
 
 def _tone(silent: timedelta | None) -> str:
     """Return "bad", which the page shows in red, for a daemon that is not alive, else "good"."""
-    return "good" if _life(silent) == "alive" else "bad"
+    return "good" if _is_alive(silent) else "bad"
 
 
 def _behind(behind: timedelta | None) -> str:

@@ -62,6 +62,7 @@ def test_no_function_name_begins_with_handle_or_process_except_django_hooks():
         "process_exception",
         "process_response",
         "process_template_response",
+        "process_view",
     }
     wrong = [
         f"{module}: {node.name}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -79,7 +80,8 @@ def test_page_for_a_forgotten_password_is_the_same_for_an_unknown_address(ada):
     pages = []
     for email in (EMAIL, "unknown@example.org"):
         answer = Client().post("/account/password/reset/", {"email": email}, follow=True)
-        pages.append((answer.redirect_chain, answer.content))
+        content = re.sub(rb'name="csrfmiddlewaretoken" value="\w+"', b"", answer.content)
+        pages.append((answer.redirect_chain, content))
     assert pages[0] == pages[1]
     assert [message.to for message in mail.outbox] == [[EMAIL], ["unknown@example.org"]]
 

@@ -23,6 +23,7 @@ from scheduler.people import account_keys, accounts, api_tokens, email_changes, 
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.throttle import TooManyAttempts, UsedCode
+from scheduler.web.texts import translated
 
 
 class RefusableForm(forms.BaseForm):
@@ -41,9 +42,9 @@ class RefusableForm(forms.BaseForm):
             yield
         except (TooManyAttempts, HashQueueFull) as refusal:
             self.refusal = refusal
-            raise ValidationError(str(refusal), code="refused") from refusal
+            raise ValidationError(translated(str(refusal)), code="refused") from refusal
         except (AccountRefused, UsedCode) as refusal:
-            raise ValidationError(str(refusal), code="refused") from refusal
+            raise ValidationError(translated(str(refusal)), code="refused") from refusal
 
 
 def address_of(request: HttpRequest) -> str:
@@ -280,7 +281,7 @@ def _checked(check: Callable[[str], str], text: str) -> str:
     try:
         return check(text)
     except AccountRefused as refusal:
-        raise ValidationError(str(refusal)) from refusal
+        raise ValidationError(translated(str(refusal))) from refusal
 
 
 class EmailForm(RefusableForm, forms.Form):
@@ -349,7 +350,7 @@ class TokenForm(forms.Form):
                     now=timezone.now(),
                 )
             except (api_tokens.TokenRefused, api_tokens.WrongPassword) as refusal:
-                raise ValidationError(str(refusal)) from refusal
+                raise ValidationError(translated(str(refusal))) from refusal
         return self.cleaned_data
 
 

@@ -40,6 +40,7 @@ from scheduler.people import (
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.personal_data import erasure, own_data
 from scheduler.people.teams import SuccessorChanged
+from scheduler.web import texts
 from scheduler.web.accounts import forms
 from scheduler.web.accounts.adapter import AccountAdapter, absolute, sends_mail
 
@@ -113,8 +114,8 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
     context = {
         "account": account,
         "form": form,
-        "total_credit": f"{account.total_credit:,.0f}",
-        "recent_credit": f"{account.expavg_credit:,.1f}",
+        "total_credit": texts.number(account.total_credit),
+        "recent_credit": texts.number(account.expavg_credit, 1),
         "is_confirmed": email_changes.is_confirmed(account),
         "sends_mail": sends_mail(),
         "email_change": email_changes.pending(account, now=timezone.now()),
@@ -122,7 +123,7 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
         "manual_grants": _shown_grants(account),
         "tokens": api_tokens.of_account(account).count(),
         "master_url": settings.PROJECT.master_url,
-        "max_exported_rows": f"{own_data.MAX_ROWS:,}",
+        "max_exported_rows": texts.number(own_data.MAX_ROWS),
     }
     return _page(request, "home", context)
 
@@ -233,7 +234,9 @@ def confirm_email_change(request: HttpRequest, token: str) -> HttpResponseBase:
             return _page(request, "email_change_confirm", {"change": change})
         account = email_changes.confirm(token, now=now)
     except AccountRefused as refusal:
-        return _page(request, "email_refused", {"reason": str(refusal)}, status=410)
+        return _page(
+            request, "email_refused", {"reason": texts.translated(str(refusal))}, status=410
+        )
     if visitor_id == account.pk:
         update_session_auth_hash(request, account)
     text = _("The address is now {email}. Log in with it from now on, also in BOINC Manager.")
@@ -307,7 +310,7 @@ def erase(request: HttpRequest, account: Account) -> HttpResponseBase:
         try:
             erasure.erase(account, now=timezone.now())
         except (erasure.StaffAccount, SuccessorChanged) as refusal:
-            form.add_error(None, str(refusal))
+            form.add_error(None, texts.translated(str(refusal)))
         else:
             logout(request)
             return _page(request, "erased", {})

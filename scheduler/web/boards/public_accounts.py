@@ -6,24 +6,26 @@ from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.template.response import TemplateResponse
 from django.utils import timezone
+from django.utils.translation import gettext_lazy as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from scheduler.credit import public_accounts
 from scheduler.models import Account
+from scheduler.web import texts
 from scheduler.web.accounts.views import own_page
 from scheduler.web.volunteers import shown
 
 _MAX_ID = 2**63 - 1
 #: Prefixes of large numbers in words.
 _WORDS = (
-    (1e24, "septillion"),
-    (1e21, "sextillion"),
-    (1e18, "quintillion"),
-    (1e15, "quadrillion"),
-    (1e12, "trillion"),
-    (1e9, "billion"),
-    (1e6, "million"),
+    (1e24, _("septillion")),
+    (1e21, _("sextillion")),
+    (1e18, _("quintillion")),
+    (1e15, _("quadrillion")),
+    (1e12, _("trillion")),
+    (1e9, _("billion")),
+    (1e6, _("million")),
 )
 
 
@@ -80,5 +82,5 @@ def in_words(count: float) -> str:
     """
     for size, word in _WORDS:
         if count >= size:
-            return f"{count / size:,.1f} {word}"
-    return f"{count:,.0f}"
+            return f"{texts.number(count / size, 1)} {word}"
+    return texts.number(count)

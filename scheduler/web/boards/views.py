@@ -18,7 +18,7 @@ from scheduler.credit.hardware_statistics import Kind
 from scheduler.credit.leaderboards import MAX_PLACE, Board
 from scheduler.credit.rules.board_positions import Order
 from scheduler.models import Account
-from scheduler.web import lists
+from scheduler.web import lists, texts
 from scheduler.web.volunteers import shown
 
 #: Lines of a page.
@@ -92,7 +92,11 @@ def hardware(request: HttpRequest) -> HttpResponseBase:
                 "kind": kind.value,
                 "title": title,
                 "lines": [
-                    (line, f"{100 * line.recent_share:.1f} %", f"{100 * line.total_share:.1f} %")
+                    (
+                        line,
+                        f"{texts.number(100 * line.recent_share, 1)} %",
+                        f"{texts.number(100 * line.total_share, 1)} %",
+                    )
                     for line in statistics.lines[kind]
                 ],
             }

@@ -20,8 +20,11 @@ from scheduler.people.teams.team_profiles import (
     with_plain_line_ends,
 )
 from scheduler.people.throttle import TooManyAttempts
+from scheduler.web.texts import translated
 
-_KINDS = [(kind.value, kind.label.capitalize()) for kind in Team.Kind]
+
+def _kinds() -> list[tuple[int, str]]:
+    return [(kind.value, translated(kind.label.capitalize())) for kind in Team.Kind]
 
 
 class LinesField(forms.CharField):
@@ -41,7 +44,7 @@ class TeamForm(forms.Form):
     refusal: TooManyAttempts | None = None
 
     name = forms.CharField(label=_("Name"), max_length=254)
-    kind = forms.TypedChoiceField(label=_("Type"), choices=_KINDS, coerce=int)
+    kind = forms.TypedChoiceField(label=_("Type"), choices=_kinds, coerce=int)
     country = forms.CharField(label=_("Country"), max_length=MAX_COUNTRY, required=False)
     url = forms.URLField(
         label=_("Home page"), max_length=MAX_URL, required=False, assume_scheme="https"
@@ -65,12 +68,12 @@ class TeamForm(forms.Form):
         try:
             yield
         except (BadName, TakenName) as refusal:
-            self.add_error("name", str(refusal))
+            self.add_error("name", translated(str(refusal)))
         except TooManyAttempts as refusal:
             self.refusal = refusal
-            self.add_error(None, str(refusal))
+            self.add_error(None, translated(str(refusal)))
         except TeamRefused as refusal:
-            self.add_error(None, str(refusal))
+            self.add_error(None, translated(str(refusal)))
 
 
 class TeamChangeForm(TeamForm):

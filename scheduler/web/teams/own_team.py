@@ -19,6 +19,7 @@ from scheduler.people import teams
 from scheduler.people.teams import TeamProfile, TeamRefused, team_lists, team_views
 from scheduler.web.accounts.views import own_page
 from scheduler.web.teams.forms import TeamChangeForm, TeamForm
+from scheduler.web.texts import translated
 
 _read_or_send = require_http_methods(["GET", "HEAD", "POST"])
 _FIELDS: Final = tuple(field.name for field in fields(TeamProfile))
@@ -62,7 +63,7 @@ def join(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBa
     try:
         team = teams.join(account, team_id)
     except TeamRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, translated(str(refusal)))
     else:
         messages.success(request, _("You are a member of %(team)s.") % {"team": team.name})
     return redirect("team", team_id)
@@ -77,7 +78,7 @@ def leave(request: HttpRequest, account: Account, team_id: int) -> HttpResponseB
     try:
         teams.leave(account)
     except TeamRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, translated(str(refusal)))
     else:
         messages.success(request, _("You left the team. Your credit stays with it."))
     return redirect("team", team_id)
@@ -101,7 +102,7 @@ def foundership(request: HttpRequest, account: Account, team_id: int) -> HttpRes
             case _:
                 raise Http404
     except TeamRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, translated(str(refusal)))
     else:
         if team.founder_id == account.pk and request.POST["action"] != "decline":
             messages.success(request, _("You lead the team."))
@@ -137,7 +138,7 @@ def member(
             case _:
                 raise Http404
     except TeamRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, translated(str(refusal)))
     else:
         messages.success(request, text % {"name": name})
     return redirect("team", team_id)

@@ -17,6 +17,7 @@ from scheduler.models import Account, Team
 from scheduler.people.teams import team_lists, team_views
 from scheduler.web import lists
 from scheduler.web.accounts.views import attributed
+from scheduler.web.texts import translated
 from scheduler.web.volunteers.shown import time_of
 
 #: Rows of a page.
@@ -124,7 +125,7 @@ def team_display(request: HttpRequest) -> HttpResponseBase:
 
 def kind_of(team: Team) -> str:
     """Return the type of a team in words, or an empty text if it has none."""
-    return "" if team.kind == Team.Kind.NONE else Team.Kind(team.kind).label.lower()
+    return "" if team.kind == Team.Kind.NONE else translated(Team.Kind(team.kind).label.lower())
 
 
 def _page(request: HttpRequest, name: str, context: dict[str, Any]) -> TemplateResponse:

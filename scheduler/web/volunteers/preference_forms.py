@@ -9,13 +9,21 @@ from typing import Any, Final, cast
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils.formats import localize
+from django.utils.functional import lazy
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, gettext_noop
 
 from scheduler.boinc import own_preferences
 from scheduler.boinc.own_preferences import OwnPreferences, Setting
 from scheduler.models import App
+from scheduler.web.texts import translated
 
-_DEVICES: Final = tuple((kind, device.label) for kind, device in own_preferences.DEVICES.items())
+_lazily_translated = lazy(translated, str)
+
+_DEVICES: Final = tuple(
+    (kind, _lazily_translated(device.label)) for kind, device in own_preferences.DEVICES.items()
+)
 #: The maximum length of a text of keywords: ten digits and ", " for each.
 _MAX_KEYWORDS_LENGTH: Final = 12 * own_preferences.MAX_KEYWORDS
 
@@ -43,7 +51,7 @@ class PreferencesForm(forms.Form):
 
     def field_groups(self) -> Iterator[FieldGroup]:
         for title, names in self.groups.items():
-            yield FieldGroup(title, [self[name] for name in names])
+            yield FieldGroup(_(title), [self[name] for name in names])
 
     def values(self) -> dict[str, Any]:
         """Return the settings of a valid form, for `own_preferences.change`."""
@@ -104,11 +112,17 @@ def _comparable(value: Any) -> Any:  # noqa: ANN401  of any field
 
 def _field(setting: Setting) -> forms.Field:
     if setting.is_flag:
-        return forms.BooleanField(label=setting.label, help_text=setting.help, required=False)
-    default = f"{_shown(setting, setting.default)} {setting.unit}"
-    parts = [setting.help, _("The default is {}.").format(default) if setting.default else ""]
+        return forms.BooleanField(
+            label=translated(setting.label), help_text=translated(setting.help), required=False
+        )
+    unit = translated(setting.unit)
+    default = f"{localize(_shown(setting, setting.default))} {unit}"
+    parts = [
+        translated(setting.help),
+        _("The default is {}.").format(default) if setting.default else "",
+    ]
     return forms.FloatField(
-        label=f"{setting.label} ({setting.unit})",
+        label=f"{translated(setting.label)} ({unit})",
         min_value=setting.low,
         max_value=setting.high,
         help_text=" ".join(part for part in parts if part),
@@ -133,11 +147,11 @@ class ProjectForm(PreferencesForm):
         widget=forms.NumberInput(attrs={"step": "any", "inputmode": "decimal"}),
     )
     devices = forms.MultipleChoiceField(
-        label="Use for this project",
+        label=gettext_lazy("Use for this project"),
         choices=_DEVICES,
         widget=forms.CheckboxSelectMultiple,
-        help_text="Tasks are sent only for these devices, if a computer has them.",
-        error_messages={"required": "Select at least one device."},
+        help_text=gettext_lazy("Tasks are sent only for these devices, if a computer has them."),
+        error_messages={"required": gettext_lazy("Select at least one device.")},
     )
     selected_apps = forms.TypedMultipleChoiceField(
         coerce=int, required=False, widget=forms.CheckboxSelectMultiple
@@ -149,19 +163,20 @@ class ProjectForm(PreferencesForm):
     keywords_yes = forms.CharField(required=False, max_length=_MAX_KEYWORDS_LENGTH)
     keywords_no = forms.CharField(required=False, max_length=_MAX_KEYWORDS_LENGTH)
     groups: Mapping[str, tuple[str, ...]] = {
-        "Share and devices": ("resource_share", "devices"),
-        "Limits": ("max_held", "max_cpus"),
-        "Apps": ("selected_apps", "allow_other_apps", "allow_beta"),
-        "Keywords": ("keywords_yes", "keywords_no"),
+        gettext_noop("Share and devices"): ("resource_share", "devices"),
+        gettext_noop("Limits"): ("max_held", "max_cpus"),
+        gettext_noop("Apps"): ("selected_apps", "allow_other_apps", "allow_beta"),
+        gettext_noop("Keywords"): ("keywords_yes", "keywords_no"),
     }
 
     def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
         super().__init__(data, stored=stored)
         for name, label in own_preferences.PROJECT_LABELS.items():
             if name in self.fields:
-                self.fields[name].label, self.fields[name].help_text = label.text, label.help
+                self.fields[name].label = translated(label.text)
+                self.fields[name].help_text = translated(label.help)
         for name in ("keywords_yes", "keywords_no"):
-            self.fields[name].help_text += " Separate the numbers by commas."
+            self.fields[name].help_text += " " + _("Separate the numbers by commas.")
         self.fields["selected_apps"].choices = _app_choices(  # type: ignore[attr-defined]
             stored.values["selected_apps"]
         )

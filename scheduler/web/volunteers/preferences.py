@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import urlencode
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_noop
 from django.views.decorators.http import require_http_methods
 
 from scheduler.boinc import own_preferences
@@ -20,6 +21,7 @@ from scheduler.boinc.own_preferences import Kind, OwnPreferences, PreferencesCha
 from scheduler.models import Account
 from scheduler.people.account_keys import AccountRefused
 from scheduler.web.accounts.views import own_page
+from scheduler.web.texts import translated
 from scheduler.web.volunteers import shown
 from scheduler.web.volunteers.preference_forms import (
     ComputingForm,
@@ -76,10 +78,10 @@ def _preferences(request: HttpRequest, account: Account, kind: Kind) -> HttpResp
             )
         except PreferencesChanged as refusal:
             form.compare(own_preferences.read(account, kind, location))
-            form.add_error(None, str(refusal))
+            form.add_error(None, translated(str(refusal)))
             status = _CONFLICT
         except AccountRefused as refusal:
-            form.add_error(None, str(refusal))
+            form.add_error(None, translated(str(refusal)))
         else:
             messages.success(request, _("The preferences are saved."))
             return _back(kind, location)
@@ -88,8 +90,8 @@ def _preferences(request: HttpRequest, account: Account, kind: Kind) -> HttpResp
 
 #: The operation of each action, and the message of its success.
 _ACTIONS: Final = {
-    "reset": (own_preferences.reset, "The preferences are reset to the defaults."),
-    "remove": (own_preferences.remove, "The settings of the location are removed."),
+    "reset": (own_preferences.reset, gettext_noop("The preferences are reset to the defaults.")),
+    "remove": (own_preferences.remove, gettext_noop("The settings of the location are removed.")),
 }
 
 
@@ -101,7 +103,7 @@ def _act(
     try:
         operation(account, kind, stored.location, version=version, now=timezone.now())
     except AccountRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, translated(str(refusal)))
         return _back(kind, stored.location)
     messages.success(request, _(done))
     still_there = action == "reset" or stored.location in own_preferences.LOCATIONS
@@ -117,7 +119,9 @@ def _address(name: str, location: str) -> str:
     return reverse(f"account_{name}_preferences") + query
 
 
-def _shortened(location: str) -> str:
+def _label(location: str) -> str:
+    if location in shown.VENUES:
+        return str(shown.VENUES[location])
     return location if len(location) <= _MAX_NAME else f"{location[:_MAX_NAME]}…"
 
 
@@ -133,11 +137,11 @@ def _page(
     context: dict[str, Any] = {
         "kind": kind.name,
         "stored": stored,
-        "location": _shortened(stored.location),
+        "location": _label(stored.location) if stored.location else "",
         "locations": [
             (
                 _address(kind.name, name),
-                _shortened(name) or _("default"),
+                _label(name),
                 name == stored.location,
                 name in stored.own_locations if name else stored.has_general,
             )

@@ -8,10 +8,14 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.utils.timesince import timesince
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, npgettext_lazy
 
 from scheduler.hosts import own_hosts
+from scheduler.hosts.decision_texts import Decision
 from scheduler.hosts.machines import Gpu
 from scheduler.models import Host
+from scheduler.web.texts import number, translated
 from scheduler.work.volunteers.own_result import ResultDetails
 from scheduler.work.volunteers.result_lists import OwnResult
 from scheduler.work.volunteers.result_states import LABELS, OwnState
@@ -23,6 +27,22 @@ _TONES: Final = {
     OwnState.VALID: "good",
     OwnState.INVALID: "bad",
     OwnState.ERROR: "bad",
+}
+#: The usual locations of computers, with their labels; others are shown by their names.
+VENUES: Final = {
+    "": gettext_lazy("default"),
+    "home": gettext_lazy("home"),
+    "school": gettext_lazy("school"),
+    "work": gettext_lazy("work"),
+}
+#: The units of distances from now.  In German, they have another case than in Django's texts.
+_TIME_STRINGS: Final = {
+    "year": npgettext_lazy("distance", "%(num)d year", "%(num)d years", "num"),
+    "month": npgettext_lazy("distance", "%(num)d month", "%(num)d months", "num"),
+    "week": npgettext_lazy("distance", "%(num)d week", "%(num)d weeks", "num"),
+    "day": npgettext_lazy("distance", "%(num)d day", "%(num)d days", "num"),
+    "hour": npgettext_lazy("distance", "%(num)d hour", "%(num)d hours", "num"),
+    "minute": npgettext_lazy("distance", "%(num)d minute", "%(num)d minutes", "num"),
 }
 _NOISE: Final = re.compile(r"\s*\[[^]]*\]|\((?:R|TM|C)\)", re.IGNORECASE)
 _GIB: Final = 2**30
@@ -53,19 +73,23 @@ def time_of(at: datetime | None, *, now: datetime) -> Time | None:
         return None
     # A distance of less than a minute is "0 minutes" in both directions.
     if abs(at - now) < timedelta(minutes=1):
-        ago = "just now"
+        ago = _("just now")
     elif at < now:
-        ago = f"{timesince(at, now, depth=1)} ago"
+        ago = _("{} ago").format(_distance(at, now))
     else:
-        ago = f"in {timesince(now, at, depth=1)}"
+        ago = _("in {}").format(_distance(now, at))
     return Time(at, ago.replace("\xa0", " "), f"{at:%Y-%m-%d %H:%M:%S} UTC")
+
+
+def _distance(start: datetime, end: datetime) -> str:
+    return timesince(start, end, depth=1, time_strings=_TIME_STRINGS)  # type: ignore[arg-type]  # lazy
 
 
 def state_label(state: OwnState | None) -> StateLabel:
     """Return the label of a state; None is that of a result that was not sent."""
     if state is None:
-        return StateLabel("not sent yet", "plain")
-    return StateLabel(LABELS[state], _TONES[state])
+        return StateLabel(_("not sent yet"), "plain")
+    return StateLabel(translated(LABELS[state]), _TONES[state])
 
 
 def computer_row(host: Host, *, now: datetime) -> dict[str, Any]:
@@ -73,7 +97,7 @@ def computer_row(host: Host, *, now: datetime) -> dict[str, Any]:
     return {
         "host": host,
         "name": name_of(host),
-        "system": f"{host.os_name} {host.os_version}".strip()[:_MAX_TEXT] or "unknown",
+        "system": f"{host.os_name} {host.os_version}".strip()[:_MAX_TEXT] or _("unknown"),
         "processor": processor_of(host),
         "gpus": [gpu_label(gpu) for gpu in own_hosts.gpus_of(host)],
         "float_speed": _speed(host.p_fpops, "FLOPS"),
@@ -86,11 +110,23 @@ def computer_details(host: Host, *, now: datetime) -> dict[str, Any]:
     """Return the values of a computer's page."""
     return computer_row(host, now=now) | {
         "created": time_of(host.created_at, now=now),
-        "memory": f"{host.m_nbytes / _GIB:,.1f} GiB",
-        "disk": f"{host.d_free / _GIB:,.1f} GiB free of {host.d_total / _GIB:,.1f} GiB",
+        "memory": f"{number(host.m_nbytes / _GIB, 1)} GiB",
+        "disk": _("{} GiB free of {} GiB").format(
+            number(host.d_free / _GIB, 1), number(host.d_total / _GIB, 1)
+        ),
         "turnaround": duration(host.turnaround_seconds),
         "on_percent": f"{100 * host.on_frac:.0f} %",
         "client": _version(host.client_version),
+    }
+
+
+def decision_row(decision: Decision, *, now: datetime) -> dict[str, Any]:
+    """Return the values of a request for work, whose reasons are translated."""
+    return {
+        "decision": decision,
+        "time": time_of(decision.at, now=now),
+        "summary": translated(decision.summary),
+        "reasons": [(reason, translated(reason.text)) for reason in decision.reasons],
     }
 
 
@@ -100,7 +136,7 @@ def result_row(row: OwnResult, *, now: datetime) -> dict[str, Any]:
     return {
         "row": row,
         "state": state_label(row.state),
-        "host_name": row.host_name[:_MAX_TEXT] or f"Computer {row.host_id}",
+        "host_name": row.host_name[:_MAX_TEXT] or _("Computer {}").format(row.host_id),
         "sent": time_of(row.sent_at, now=now),
         "deadline": time_of(row.report_deadline, now=now) if is_running else None,
         "is_late": is_running and row.report_deadline is not None and row.report_deadline < now,
@@ -114,6 +150,8 @@ def result_details(details: ResultDetails, *, now: datetime) -> dict[str, Any]:
     result = details.result
     return {
         "details": details,
+        "why": translated(details.why),
+        "grants": [(grant, translated(grant.why)) for grant in details.grants],
         "result": result,
         "state": state_label(details.state),
         "app": result.app.user_friendly_name or result.app.name,
@@ -124,10 +162,12 @@ def result_details(details: ResultDetails, *, now: datetime) -> dict[str, Any]:
         "ended": time_of(result.received_at, now=now),
         "run_time": duration(result.elapsed_time),
         "cpu_time": duration(result.cpu_time),
-        "memory": f"{result.peak_working_set_bytes / 2**20:,.0f} MiB",
+        "memory": f"{number(result.peak_working_set_bytes / 2**20)} MiB",
         "speed": _speed(result.flops_estimate, "FLOPS"),
         "progress": f"{100 * result.fraction_done:.0f} %",
-        "timeline": [(time_of(step.at, now=now), step.text) for step in details.timeline],
+        "timeline": [
+            (time_of(step.at, now=now), translated(step.text)) for step in details.timeline
+        ],
         "siblings": None
         if details.siblings is None
         else [(sibling, state_label(sibling.state)) for sibling in details.siblings],
@@ -137,12 +177,12 @@ def result_details(details: ResultDetails, *, now: datetime) -> dict[str, Any]:
 def processor_of(host: Host) -> str:
     """Return the model of the CPUs, without stepping and trademark signs."""
     model = _NOISE.sub("", host.p_model)[:_MAX_TEXT].strip()
-    return model or host.p_vendor[:_MAX_TEXT] or "unknown"
+    return model or host.p_vendor[:_MAX_TEXT] or _("unknown")
 
 
 def name_of(host: Host) -> str:
     """Return the name of a computer, or its number if it has no name."""
-    return host.domain_name[:_MAX_TEXT] or f"Computer {host.pk}"
+    return host.domain_name[:_MAX_TEXT] or _("Computer {}").format(host.pk)
 
 
 def gpu_label(gpu: Gpu) -> str:
@@ -152,7 +192,7 @@ def gpu_label(gpu: Gpu) -> str:
     '2 × T4 (16.0 GiB)'
     """
     times = f"{gpu.count} × " if gpu.count != 1 else ""
-    memory = f" ({gpu.ram_bytes / _GIB:,.1f} GiB)" if gpu.ram_bytes else ""
+    memory = f" ({number(gpu.ram_bytes / _GIB, 1)} GiB)" if gpu.ram_bytes else ""
     return f"{times}{gpu.name or gpu.kind}{memory}"
 
 
@@ -163,7 +203,7 @@ def duration(seconds: float) -> str:
     ('0.5 s', '59 s', '1 h 2 min', '2 d 7 h')
     """
     if seconds < 10:  # noqa: PLR2004  short times need a decimal
-        return f"{seconds:.1f} s"
+        return f"{number(seconds, 1)} s"
     whole = int(seconds)
     for size, unit, part, part_unit in _UNITS:
         if whole >= size:
@@ -176,9 +216,9 @@ _UNITS: Final = ((86_400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1
 
 
 def _speed(per_second: float, unit: str) -> str:
-    return f"{per_second / _GIGA:,.2f} G{unit}"
+    return f"{number(per_second / _GIGA, 2)} G{unit}"
 
 
 def _version(number: int) -> str:
     """Return the version of a BOINC client, which is 10000 * major + 100 * minor + release."""
-    return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number > 0 else "unknown"
+    return f"{number // 10000}.{number // 100 % 100}.{number % 100}" if number > 0 else _("unknown")

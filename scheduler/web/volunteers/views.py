@@ -19,7 +19,7 @@ from scheduler.hosts.decision_texts import read_decision
 from scheduler.hosts.identity import MAX_DECISIONS
 from scheduler.models import Account, Host
 from scheduler.people.account_keys import AccountRefused
-from scheduler.web import lists
+from scheduler.web import lists, texts
 from scheduler.web.accounts.views import own_page
 from scheduler.web.volunteers import shown
 from scheduler.work.volunteers import own_result, result_lists
@@ -37,8 +37,6 @@ _COLUMNS: Final = (
     ("recent", _("recent average"), "-"),
 )
 _DEFAULT_ORDER: Final = "-contact"
-_VENUES: Final = (("", _("default")), ("home", _("home")), ("school", _("school")))
-VENUES: Final = (*_VENUES, ("work", _("work")))
 _MAX_PAGE_DIGITS: Final = 6
 
 
@@ -76,7 +74,7 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
         try:
             own_hosts.set_venue(account, host.pk, request.POST.get("venue", ""), now=now)
         except AccountRefused as refusal:
-            messages.error(request, str(refusal))
+            messages.error(request, texts.translated(str(refusal)))
         else:
             messages.success(request, _("The location is saved."))
         return redirect("account_computer", host.pk)
@@ -85,21 +83,23 @@ def computer(request: HttpRequest, account: Account, host_id: int) -> HttpRespon
         for decision in map(read_decision, host.last_decisions[:MAX_DECISIONS])
         if decision is not None
     ]
-    is_usual = host.venue in dict(VENUES)
-    venues = VENUES if is_usual else (*VENUES, (host.venue, host.venue))
+    is_usual = host.venue in shown.VENUES
+    venues: dict[str, object] = dict(shown.VENUES)
+    if not is_usual:
+        venues[host.venue] = host.venue
     has_page = is_usual or own_preferences.has_location(
         account, own_preferences.COMPUTING, host.venue
     )
     context = shown.computer_details(host, now=now) | {
-        "decisions": [(shown.time_of(each.at, now=now), each) for each in decisions],
+        "decisions": [shown.decision_row(each, now=now) for each in decisions],
         "records": own_hosts.records(host, today=now.date()),
-        "venues": venues,
+        "venues": list(venues.items()),
         "location": host.venue if has_page else "",
         "older": [
             (each.pk, shown.name_of(each), shown.time_of(each.rpc_at, now=now))
             for each in own_merges.mergeable(account, host)
         ],
-        "obstacle": own_deletions.obstacle_to_deletion(host, now=now),
+        "obstacle": texts.translated(own_deletions.obstacle_to_deletion(host, now=now)),
     }
     return _page(request, "computer", context)
 
@@ -116,7 +116,7 @@ def merge_computer(request: HttpRequest, account: Account, host_id: int) -> Http
     try:
         own_merges.merge(account, kept_id=host_id, merged_id=merged_id, now=timezone.now())
     except AccountRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, texts.translated(str(refusal)))
     else:
         messages.success(request, _("The older entry is merged into this computer."))
     return redirect("account_computer", host_id)
@@ -131,7 +131,7 @@ def delete_computer(request: HttpRequest, account: Account, host_id: int) -> Htt
     except own_hosts.UnknownHost:
         raise Http404 from None
     except AccountRefused as refusal:
-        messages.error(request, str(refusal))
+        messages.error(request, texts.translated(str(refusal)))
         return redirect("account_computer", host_id)
     messages.success(request, _("The computer is deleted. Its credit stays in your account."))
     return redirect("account_computers")
@@ -169,7 +169,7 @@ def _results(request: HttpRequest, account: Account, host: Host | None) -> HttpR
     )
     now = timezone.now()
     query = {"state": state.value} if state else {}
-    states = [("", _("all")), *((each.value, LABELS[each]) for each in OwnState)]
+    states = [("", _("all")), *((each.value, texts.translated(LABELS[each])) for each in OwnState)]
     context = {
         "host": host,
         "name": "" if host is None else shown.name_of(host),
@@ -177,7 +177,7 @@ def _results(request: HttpRequest, account: Account, host: Host | None) -> HttpR
         "filters": [
             (lists.link(state=value), label, value == (state or "")) for value, label in states
         ],
-        "state": "" if state is None else LABELS[state],
+        "state": "" if state is None else texts.translated(LABELS[state]),
         "newest": lists.link(**query) if before else "",
         "older": lists.link(**query, before=listed.older_than) if listed.older_than else "",
     }

@@ -354,7 +354,7 @@ def test_stored_values_out_of_range_are_shown_within_it_and_can_be_saved(browser
 
 def test_every_setting_has_a_label_that_is_complete_without_its_group(browser):
     labels = [
-        field.label
+        str(field.label)
         for path in (COMPUTING, PROJECT)
         for group in browser.get(path).context["form"].field_groups()
         for field in group.visible_fields

@@ -22,7 +22,8 @@
   async function refresh() {
     if (document.hidden) return;
     try {
-      const answer = await fetch("/status.json", { cache: "no-store" });
+      const language = encodeURIComponent(document.documentElement.lang);
+      const answer = await fetch(`/status.json?language=${language}`, { cache: "no-store" });
       if (answer.ok) place(await answer.json());
     } catch {
       // The server may be restarting; the next refresh tries again.
