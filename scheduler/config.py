@@ -133,7 +133,7 @@ class ProjectConfig:
     terms_of_use: str = ""
     """The terms of use, as plain text, which people accept before clients create an account."""
 
-    site_languages: tuple[str, ...] = ("en",)
+    site_languages: tuple[str, ...] = ("en", "de")
     """The languages of the volunteers' pages; the first is for browsers that accept no other."""
 
     statistics_need_consent: bool = False

@@ -10,6 +10,7 @@ deletion of the badge wait for each other; an account is locked before the badge
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -126,10 +127,12 @@ def _bounds(badge: Badge, holders: _Holders, now: datetime) -> Bounds | None:
         return Bounds(created_until=years_before(now, int(threshold)))
     participants = holders.rows.filter(expavg_credit__gt=0)
     place = count_within(threshold, participants.count())
-    # Fewer than counted, if averages were set to 0 since: then all who are left are within.
+    if not place:
+        return None
     averages = participants.order_by("-expavg_credit").values_list("expavg_credit", flat=True)
-    last = list(averages[place - 1 : place]) if place else []
-    return Bounds(min_recent=last[0]) if last else None
+    # There can be fewer than were counted: then all who are left are within.
+    last = list(averages[place - 1 : place]) or [sys.float_info.min]
+    return Bounds(min_recent=last[0])
 
 
 def _within(bounds: Bounds, lookup: str = "") -> Q:

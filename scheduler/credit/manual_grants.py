@@ -19,8 +19,9 @@ from decimal import Decimal
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Model
+from psycopg.errors import UniqueViolation
 
 from scheduler.credit.rules.grant_amounts import (
     RULE,
@@ -36,6 +37,7 @@ from scheduler.people import audit
 
 #: Maximum number of grants that the page of an account shows.
 MAX_SHOWN: Final = 20
+_SENT_TWICE: Final = "This grant was made already. Hint: the page was sent twice."
 Row = TypeVar("Row", bound=Model)
 
 
@@ -97,11 +99,22 @@ def grant(
     """
     check_amount(request.amount)
     reason = checked_reason(request.reason)
+    try:
+        return _grant(request, reason, granted_by, now)
+    except IntegrityError as error:
+        # The same page was sent for another account at the same time.
+        if isinstance(error.__cause__, UniqueViolation):
+            raise GrantRefused(_SENT_TWICE) from error
+        raise
+
+
+def _grant(
+    request: GrantRequest, reason: str, granted_by: Account | None, now: datetime
+) -> tuple[Change, ...]:
     with transaction.atomic():
         owners = _owners(request, is_locked=True)
-        # Two requests with one id are for one account, which is locked now.
         if ManualGrant.objects.filter(request_id=request.request_id).exists():
-            raise GrantRefused("This grant was made already. Hint: the page was sent twice.")
+            raise GrantRefused(_SENT_TWICE)
         changed = changes(owners.totals(), request.amount)
         entry = CreditEntry.objects.create(
             rule=RULE,

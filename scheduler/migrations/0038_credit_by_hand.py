@@ -2,6 +2,13 @@ import django.db.models.deletion
 from django.conf import settings
 from django.db import migrations, models
 
+#: Django would drop and validate the foreign key to `host` again, which locks both tables for as
+#: long as it takes to read the whole ledger of credit.
+NULLABLE = """
+ALTER TABLE credit_entry
+    ALTER result_id DROP NOT NULL, ALTER host_id DROP NOT NULL, ALTER app_id DROP NOT NULL;
+"""
+NOT_NULL = NULLABLE.replace("DROP", "SET")
 
 #: With IF NOT EXISTS, so that the migration can be applied again after an interruption.
 CREATE = """
@@ -78,47 +85,51 @@ class Migration(migrations.Migration):
                 max_length=40,
             ),
         ),
-        migrations.AlterField(
-            model_name="creditentry",
-            name="app",
-            field=models.ForeignKey(
-                blank=True,
-                db_constraint=False,
-                db_index=False,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="scheduler.app",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="creditentry",
-            name="host",
-            field=models.ForeignKey(
-                blank=True,
-                null=True,
-                on_delete=django.db.models.deletion.PROTECT,
-                related_name="+",
-                to="scheduler.host",
-            ),
-        ),
-        migrations.AlterField(
-            model_name="creditentry",
-            name="result_id",
-            field=models.BigIntegerField(blank=True, null=True),
-        ),
         migrations.SeparateDatabaseAndState(
             database_operations=[
+                migrations.RunSQL(NULLABLE, NOT_NULL),
                 migrations.RunSQL(CREATE, "DROP TABLE IF EXISTS manual_grant"),
             ],
             state_operations=[
+                migrations.AlterField(
+                    model_name="creditentry",
+                    name="app",
+                    field=models.ForeignKey(
+                        blank=True,
+                        db_constraint=False,
+                        db_index=False,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="scheduler.app",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="creditentry",
+                    name="host",
+                    field=models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="+",
+                        to="scheduler.host",
+                    ),
+                ),
+                migrations.AlterField(
+                    model_name="creditentry",
+                    name="result_id",
+                    field=models.BigIntegerField(blank=True, null=True),
+                ),
                 migrations.CreateModel(
                     name="ManualGrant",
                     fields=[
                         (
                             "id",
                             models.BigAutoField(
-                                auto_created=True, primary_key=True, serialize=False, verbose_name="ID"
+                                auto_created=True,
+                                primary_key=True,
+                                serialize=False,
+                                verbose_name="ID",
                             ),
                         ),
                         ("reason", models.CharField(max_length=200)),

@@ -6,7 +6,13 @@ SELECT
     %(cpid)s::text,
     %(now)s::timestamptz
 FROM account
-WHERE account.id = %(account_id)s::bigint AND account.total_credit > 0
+WHERE
+    account.id = %(account_id)s::bigint
+    -- Credit that was exported may have been revoked since.
+    AND (
+        account.total_credit > 0
+        OR EXISTS (SELECT FROM credit_entry AS e WHERE e.account_id = account.id)
+    )
 UNION ALL
 SELECT
     %(host_kind)s::smallint,
@@ -16,7 +22,10 @@ SELECT
 FROM host
 WHERE
     host.account_id = %(account_id)s::bigint
-    AND host.total_credit > 0
+    AND (
+        host.total_credit > 0
+        OR EXISTS (SELECT FROM credit_entry AS e WHERE e.host_id = host.id)
+    )
     -- A deleted host refers to itself, and was listed when it was deleted.
     AND host.merged_into_id IS DISTINCT FROM host.id
 ON CONFLICT (kind, number) DO UPDATE

@@ -70,12 +70,12 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     "account_emailconfirmation": ("SD", "", ""),
     "api_token": ("SIUD", "", ""),
     "badge": ("SIUD", "SU", ""),
-    "credit_entry": ("SI", "SI", "S"),
+    "credit_entry": ("SIU", "SI", "S"),
     "email_change": ("SIUD", "SUD", ""),
     "idempotency_key": ("SIUD", "SUD", ""),
     "invitation": ("SIUD", "", ""),
     "login_network": ("SIUD", "SUD", ""),
-    "manual_grant": ("SI", "S", ""),
+    "manual_grant": ("SIU", "S", ""),
     "mfa_authenticator": ("SIUD", "", ""),
     "statistics_deletion": ("SID", "SUD", ""),
     "submitter": ("SIUD", "SIU", ""),
@@ -124,6 +124,9 @@ _HOST_OF_SCIENCE = (
 
 #: The columns to which a privilege is limited, by role, table and letter.
 COLUMNS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
+    # Merged computers pass their entries on; amounts never change.
+    ("web", "credit_entry", "U"): ("host_id",),
+    ("web", "manual_grant", "U"): ("reason",),
     ("daemons", "account", "S"): _ACCOUNT_OF_DAEMONS,
     ("daemons", "account", "U"): _CREDIT,
     ("daemons", "badge", "U"): ("account_count", "team_count"),

@@ -23,7 +23,9 @@ _OF_PROGRAMS: Final = ("/admin/", "/api/", "/cgi/", "/download/", "/static/", "/
 _FILES: Final = frozenset(
     {
         "account_export",
+        "badge_image",
         "favicon",
+        "ownership_key",
         "robots_txt",
         "security_txt",
         "statistics_file",
@@ -85,7 +87,11 @@ def set_language(request: HttpRequest) -> HttpResponse:
     A language that the site does not offer is ignored.
     """
     target = request.POST.get("next", "")
-    if not target.startswith("/") or not url_has_allowed_host_and_scheme(target, allowed_hosts=()):
+    if (
+        not target.startswith("/")
+        or target.startswith("/language/")
+        or not url_has_allowed_host_and_scheme(target, allowed_hosts=())
+    ):
         target = "/"
     response = HttpResponseRedirect(target)
     language = request.POST.get("language", "")

@@ -28,6 +28,16 @@ def number(value: float | Decimal, decimals: int = 0) -> str:
     return str(formats.number_format(f"{value:.{decimals}f}", decimals, force_grouping=True))
 
 
+def amount(value: Decimal) -> str:
+    """Return a number with separators of the language, and without zeros at its end.
+
+    >>> amount(Decimal("1200.500000")), amount(Decimal("10000"))
+    ('1,200.5', '10,000')
+    """
+    exponent = value.normalize().as_tuple().exponent
+    return number(value, max(0, -exponent) if isinstance(exponent, int) else 0)
+
+
 def translated(text: str) -> str:
     """Return a text of another package in the visitor's language; unlisted ones stay as they are.
 

@@ -32,7 +32,7 @@ WALKS, STEPS, PROCESSES = 500, 24, 3
 KILLS, KILLED_WITHIN = 0.2, 0.4
 OUTPUTS = (NewOutput(open_name="out", max_nbytes=1000),)
 _TABLES = (
-    "workunit, result, result_file, dependency, workunit_wakeup, ledger_entry, credit_entry, "
+    "workunit, result, result_file, dependency, workunit_wakeup, ledger_entry, manual_grant, credit_entry, "
     "science_failure, account_app_credit"
 )
 

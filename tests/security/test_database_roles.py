@@ -180,6 +180,7 @@ def test_prints_the_statements_that_it_executes(database):
         "DELETE FROM ledger_entry",
         "DELETE FROM audit_entry",
         "UPDATE credit_entry SET amount = 1",
+        "UPDATE manual_grant SET account_id = 1",
         "INSERT INTO purged_workunits DEFAULT VALUES",
         "DELETE FROM django_migrations",
         "INSERT INTO auth_permission DEFAULT VALUES",
@@ -193,6 +194,8 @@ def test_web_role_can_update_rows_but_cannot_change_tables_or_roles(database, st
         with pytest.raises(REFUSED):
             web.execute(statement)
         web.execute("UPDATE workunit SET priority = priority")
+        web.execute("UPDATE credit_entry SET host_id = host_id")
+        web.execute("UPDATE manual_grant SET reason = ''")
 
 
 @pytest.mark.parametrize(

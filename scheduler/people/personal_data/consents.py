@@ -16,7 +16,7 @@ from typing import Any
 from django.db import transaction
 
 from scheduler import sql
-from scheduler.models import Account, Host, StatisticsDeletion
+from scheduler.models import Account, CreditEntry, Host, StatisticsDeletion
 from scheduler.people import audit
 from scheduler.people.account_keys import AccountRefused, lock
 
@@ -97,14 +97,15 @@ def list_deletions(account: Account, *, now: datetime) -> None:
     """List an account and its computers in the export's files of deletions.
 
     Call this also before an account is erased, while its e-mail address and computers are stored.
-    Accounts and computers without credit were never exported, and are not listed.
+    Accounts and computers that never had credit were not exported, and are not listed.
     """
     sql.execute("people/list_deletions", _listed(account, now))
 
 
 def list_deleted_host(host: Host, *, now: datetime) -> None:
     """List a host in the export's file of deletions, if the export has contained it."""
-    if host.total_credit > 0:
+    # Credit that was exported may have been revoked since.
+    if host.total_credit > 0 or CreditEntry.objects.filter(host=host).exists():
         StatisticsDeletion.objects.update_or_create(
             kind=StatisticsDeletion.Kind.HOST,
             number=host.pk,

@@ -25,6 +25,7 @@ from scheduler.models import (
     Host,
     HostToken,
     LoginNetwork,
+    ManualGrant,
 )
 from scheduler.people import audit, teams
 from scheduler.people.account_keys import AccountRefused
@@ -98,6 +99,8 @@ def _erase(account: Account, *, now: datetime) -> None:
         locked.user_permissions.clear()
         for table in _DELETED:
             table._default_manager.filter(account=locked).delete()
+        # A reason can name the person.
+        ManualGrant.objects.filter(account=locked).update(reason="")
         Authenticator.objects.filter(user=locked).delete()
         EmailAddress.objects.filter(user=locked).delete()
         EmailAddress.objects.create(user=locked, email=erased["email"], primary=True)

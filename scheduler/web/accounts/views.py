@@ -27,7 +27,6 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from scheduler.boinc.rules.addresses import account_file
 from scheduler.credit import manual_grants
-from scheduler.credit.rules.grant_amounts import plain
 from scheduler.models import Account, AccountKey
 from scheduler.people import (
     account_keys,
@@ -133,7 +132,7 @@ def _shown_grants(account: Account) -> list[tuple[str, str, bool, str]]:
     return [
         (
             f"{grant.entry.granted_at:%Y-%m-%d}",
-            plain(abs(grant.entry.amount), ","),
+            texts.amount(abs(grant.entry.amount)),
             grant.entry.amount < 0,
             grant.reason,
         )

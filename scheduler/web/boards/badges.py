@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from scheduler.credit import badges
 from scheduler.credit.rules import badge_images
+from scheduler.web import texts
 
 _MAX_ID: Final = 2**63 - 1
 #: Statistics sites and browsers fetch an image again after this time.
@@ -22,7 +23,11 @@ _IMAGE_MAX_AGE_SECONDS: Final = 3600
 @never_cache
 def badge_list(request: HttpRequest) -> HttpResponseBase:
     """Return the list of published badges with their rules and numbers of holders."""
-    return TemplateResponse(request, "boards/badges.html", {"badges": badges.listed()})
+    shown = [
+        (badge, "" if badge.threshold is None else texts.amount(badge.threshold))
+        for badge in badges.listed()
+    ]
+    return TemplateResponse(request, "boards/badges.html", {"badges": shown})
 
 
 @require_safe

@@ -95,6 +95,16 @@ def test_top_percentage_is_awarded_and_withdrawn_again():
     assert holders(badge) == []
 
 
+def test_top_percentage_keeps_those_who_are_left_if_others_end_meanwhile(monkeypatch):
+    badge = a_badge("recent_percentage", 100)
+    a_volunteer("v1", 1, 3)
+    badge_awards.assign(badge.pk, now=NOON)
+    # Another participant was counted, and is gone in the next statement.
+    monkeypatch.setattr(badge_awards, "count_within", lambda _percentage, total: total + 1)
+    badge_awards.assign(badge.pk, now=NOON)
+    assert holders(badge) == ["v1"]
+
+
 def test_top_percentage_includes_all_with_the_last_average():
     badge = a_badge("recent_percentage", 20)
     for number in range(5):

@@ -20,6 +20,7 @@ from scheduler.credit.rules.grant_amounts import GrantRefused
 from scheduler.health.invariants import invariants
 from scheduler.health.status import _latest
 from scheduler.models import AccountAppCredit, AuditEntry, CreditEntry, ManualGrant, Team
+from scheduler.people.personal_data import erasure
 from tests.conftest import NOON
 from tests.rows import a_host, an_account, an_app, update
 
@@ -152,6 +153,23 @@ def test_a_request_that_is_sent_twice_grants_once(host):
     with pytest.raises(GrantRefused, match="was made already"):
         grant(request)
     assert totals(host.account) == [100]
+
+
+def test_a_page_that_is_sent_for_another_account_at_the_same_time_grants_once(host, monkeypatch):
+    request = a_request(host)
+    grant(request)
+    other = a_host(an_account("eve"))
+    # The other transaction commits after this one has looked for the id.
+    monkeypatch.setattr(ManualGrant.objects, "filter", lambda **_: ManualGrant.objects.none())
+    with pytest.raises(GrantRefused, match="was made already"):
+        grant(replace(request, account_id=other.account_id))
+    assert totals(other.account) == [0]
+
+
+def test_erasure_deletes_the_reason(host):
+    grant(a_request(host, reason="A prize for Ada"))
+    erasure.erase(host.account, now=NOON)
+    assert ManualGrant.objects.get().reason == ""
 
 
 def test_grant_is_stored_with_its_reason_and_person_and_audited(host):

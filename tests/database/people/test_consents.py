@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from scheduler.models import AuditEntry, StatisticsDeletion
+from scheduler.models import AuditEntry, CreditEntry, StatisticsDeletion
 from scheduler.people import accounts
 from scheduler.people.personal_data import consents
 from tests import rows
@@ -58,6 +58,22 @@ def test_account_that_was_never_exported_is_not_listed():
     rows.a_host(ada)
     assert share(ada, given=False)
     assert listed() == []
+
+
+def test_account_whose_credit_was_revoked_is_listed():
+    """Statistics sites have copies from the time when it had credit."""
+    ada = rows.an_account("ada")
+    host = rows.a_host(ada, host_cpid="f" * 32)
+    for amount in (5, -5):
+        CreditEntry.objects.create(
+            rule="by hand", account=ada, host=host, amount=amount, granted_at=NOON
+        )
+    consents.list_deletions(ada, now=NOON)
+    account, computer = (1, ada.pk, consents.public_cpid(ada)), (2, host.pk, "f" * 32)
+    assert listed() == [account, computer]
+    StatisticsDeletion.objects.all().delete()
+    consents.list_deleted_host(host, now=NOON)
+    assert listed() == [computer]
 
 
 def test_deletions_can_be_listed_again():

@@ -56,6 +56,21 @@ def test_badges_are_listed_with_rules_and_holders():
     assert "Draft" not in text
 
 
+def test_amounts_of_rules_are_in_the_language_of_the_page():
+    a_badge(rule="total_credit", threshold=12500)
+    a_badge("top", rule="recent_percentage", threshold=Decimal("2.5"))
+    answer = Client(headers={"accept-language": "de"}).get("/badges/")
+    text = answer.content.decode()
+    assert "12.500 Punkte Guthaben" in text
+    assert "die besten 2,5 %" in text
+
+
+def test_image_has_no_language():
+    answer = Client().get(f"/badges/{a_badge().pk}.svg")
+    assert "Content-Language" not in answer.headers
+    assert "Cookie" not in answer.headers.get("Vary", "")
+
+
 def test_list_without_badges_is_complete_and_linked_from_the_leaderboards():
     assert "no badges yet" in page("/badges/")
     assert 'href="/badges/"' in page("/leaderboards/")

@@ -157,6 +157,7 @@ def test_form_stores_the_language_and_returns_to_the_page(client):
         "/\\evil.example",
         "///evil.example",
         "javascript:alert(1)",
+        "/language/",
         "teams/",
         "",
     ],

@@ -84,6 +84,7 @@ def another_value(variable):
         "`auto` or `file` or `inline`": "file",
         "e-mail addresses and pages, separated by commas": "ada@example.org",
         "http(s) address": "https://example.org/",
+        "`en` and `de`, separated by commas": "de",
         "path of a text file": __file__,
     }.get(variable.kind, "other")
 

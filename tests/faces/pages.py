@@ -1,0 +1,14 @@
+"""Compares pages for people."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+#: The random tokens of forms, and the address that the language form repeats.
+_OF_REQUEST = re.compile(rb'name="(?:csrfmiddlewaretoken|next)" value="[^"]*"')
+
+
+def comparable(answer: Any) -> bytes:
+    """Return a page without the parts that differ in each request for it."""
+    return _OF_REQUEST.sub(b"", answer.content)
