@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 import urllib.parse
 import urllib.request
@@ -88,10 +87,9 @@ def test_account_manager_attaches_a_client_and_passes_on_name_team_preferences_a
     assert f"<authenticator>{weak}</authenticator>" in account_file.read_text()
     assert key not in account_file.read_text()
 
-    # Name and team
-    shown = client.command("--get_project_status")
-    assert re.search("user_name: Zoë", shown)
-    assert re.search("team_name: Primes & Co", shown)
+    # Name and team, as soon as the client has read the reply
+    wait_for(lambda: "user_name: Zoë" in client.command("--get_project_status"))
+    assert "team_name: Primes & Co" in client.command("--get_project_status")
 
     # Preferences
     theirs = client.folder / "global_prefs.xml"
