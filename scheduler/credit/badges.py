@@ -46,7 +46,7 @@ def check(facts: dict[str, Any]) -> None:
     """Raise `BadgeRefused` if the columns of a badge do not fit each other."""
     rule, threshold = facts.get("rule"), facts.get("threshold")
     if not facts.get("for_accounts") and not facts.get("for_teams"):
-        raise BadgeRefused("The badge is for nobody. Hint: choose accounts, teams or both.")
+        raise BadgeRefused("The badge has no kind of holder. Hint: choose accounts, teams or both.")
     if not badge_images.COLOR.fullmatch(facts.get("color", "")):
         raise BadgeRefused("The color is not valid. Hint: write it as #b08d57, in lower case.")
     if rule == Rule.BY_HAND:

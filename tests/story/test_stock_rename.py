@@ -28,8 +28,8 @@ def test_a_client_of_the_old_address_goes_on_and_is_told_the_new_one(our_project
     follow(project, alice, lambda: answers(project) >= 1)
     [host] = project.sql("SELECT id FROM host")
 
-    said = json.loads(project.manage("project", "rename-url", new, "--yes", "--json"))
-    assert (said["old"], said["new"]) == (old, new)
+    rename = json.loads(project.manage("project", "rename-url", new, "--yes", "--json"))
+    assert (rename["old"], rename["new"]) == (old, new)
     assert project.stop() == 0, project.log()
     # MASTER_URL still has the old value, which now stands for the new address.
     project.start()
