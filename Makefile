@@ -4,7 +4,7 @@ PYTHON ?= python3
 T ?=
 PORT ?=
 WORKERS ?= 4
-STORIES ?= 3
+STORIES ?= 4
 SEED ?=
 CASES ?= 20
 REQUESTS ?= 1000000
@@ -53,13 +53,13 @@ ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
 	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --ignore=tests/house -m "not (story or stock_client or lengthy or long or fuzz)"
-	@$(BIN)/pytest $(call marked,story|stock_client) --exclude='test_stock_[!c]*.py') -n $(WORKERS) \
-		--dist loadgroup -m "(story or stock_client) and not lengthy" --no-header
+	@$(BIN)/pytest $(call marked,story)) -n $(WORKERS) --dist loadgroup \
+		-m "story and not (stock_client or lengthy)" --no-header
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and other long ones
 	@$(BIN)/pytest $(call marked,stock_client|lengthy)) -m "stock_client or lengthy" \
-		-n $(STORIES) --dist loadgroup
+		-n $(STORIES) --dist loadgroup --durations=40 --durations-min=15
 
 test-long: $(VENV)/.stamp-dev ## machines that try to break it: under an hour; SEED=17 repeats one
 	@LONG_SEED=$(SEED) $(BIN)/pytest tests/long -m long -n $(WORKERS) --dist loadgroup --no-header

@@ -51,8 +51,9 @@ _numbers = count(1)
 
 _FORGET = """
 TRUNCATE workunit, workunit_file, result, result_file, file, ledger_entry, credit_entry, refusal,
-    host_app_version, app_version_file, account_app_credit, file_request, science_failure,
-    file_hold, job_file, workunit_wakeup, dependency, manual_grant
+    host_app_version, app_version_file, account_app_credit, host_app_credit, team_app_credit,
+    app_credit_cursor, file_request, science_failure, file_hold, job_file, workunit_wakeup,
+    dependency, manual_grant
 """
 #: Attempt k of a workunit ran on the k-th host after the workunit's first host.
 _REPORT = """

@@ -190,6 +190,8 @@ def _caller(number: int) -> Caller:
         host_total_credit=500.25,
         host_expavg_credit=6.125,
         max_in_progress=None,
+        own_max_held=None,
+        own_max_cpus=None,
         last_decisions=(),
         any_sensor=False,
         any_broadcast=False,

@@ -74,7 +74,7 @@ class WatchedClock:
 def set_forward(expected: datetime, now: datetime) -> None:
     """Record the skipped time as an outage, which extends deadlines before any timeout."""
     log.warning("clock_set_forward", extra={"seconds": _seconds(now - expected)})
-    outages.add(expected, now, reason="the clock was set forward", now=now)
+    outages.add(expected, now, reason="the clock was set forward", is_detected=True, now=now)
 
 
 def wake(ahead: datetime, now: datetime) -> int:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseError
@@ -19,15 +20,25 @@ from django.db import transaction
 
 from daemons.tally import WHOLE, Shard, Tally
 from scheduler import sql, storage
-from scheduler.credit import badge_awards, hardware_statistics
+from scheduler.apps import rollouts
+from scheduler.credit import (
+    app_credits,
+    badge_awards,
+    credit_checks,
+    credit_samples,
+    hardware_statistics,
+)
 from scheduler.credit.rules.adaptive_credit import VersionAverage, version_scales
 from scheduler.credit.rules.credit import HALF_LIFE_SECONDS
+from scheduler.dispatch import host_classes
 from scheduler.dispatch.rules.size_classes import boundaries
 from scheduler.files import antiques, unused_files
-from scheduler.health import alert_reports, samples, server_load
+from scheduler.health import alert_reports, outcome_counts, samples, server_load
+from scheduler.health.checks import check_runs, statement_checks
 from scheduler.management import statistics
-from scheduler.messages import outbox, smtp
+from scheduler.messages import letters, outbox, smtp
 from scheduler.messages.rules.trickle_texts import BUILT_IN_VARIETIES
+from scheduler.models import CheckRun
 from scheduler.queues import balance, named_queues, slots
 from scheduler.work import batches, followers
 
@@ -37,8 +48,11 @@ PACKAGE = "daemons.sql"
 EACH_PASS = timedelta(0)
 SOON = timedelta(seconds=15)
 MINUTE = timedelta(minutes=1)
+TEN_MINUTES = timedelta(minutes=10)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
+#: How often the housekeeper looks whether a day ended whose samples of credit are missing.
+SAMPLE_CHECKS = timedelta(minutes=5)
 #: The delay before a failed chore is retried.
 RETRY_AFTER = timedelta(minutes=5)
 #: A recent average below this is set to 0 and not updated again.
@@ -59,6 +73,11 @@ SENT_MESSAGES_KEPT = timedelta(days=7)
 PARKED_MESSAGES_KEPT = timedelta(days=30)
 #: The census of size classes uses a host's measured speed after this number of results.
 MIN_SPEED_SAMPLES = 5
+#: The functions that carry out requested checks.
+CHECKERS = {
+    CheckRun.Kind.FSCK.value: statement_checks.CHECKER,
+    CheckRun.Kind.CREDIT.value: credit_checks.CHECKER,
+}
 
 
 #: A function that does a chore.  The arguments are the current time and the maximum number of rows
@@ -71,13 +90,15 @@ class Chore:
     """A periodic chore.
 
     `every` is the interval of its runs.  `act` returns the number of changed rows, which the
-    `Tally` counts under the key `did`.
+    `Tally` counts under the key `did`.  If `repeats` is set and rows were changed, the next pass
+    follows at once.
     """
 
     name: str
     every: timedelta
     did: str
     act: Act
+    repeats: bool = False
 
     @property
     def heartbeat(self) -> str:
@@ -88,20 +109,26 @@ class Chore:
 def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:  # noqa: ARG001  claims
     """Run every chore that is due, with at most `limit` rows per statement."""
     counts: dict[str, int] = {}
+    more = False
     for chore in CHORES:
-        if _claim(chore, now):
-            counts[chore.did] = counts.get(chore.did, 0) + _do(chore, now, limit)
-    return Tally(noun="chores", counts=counts)
+        claimed = _claim(chore, now)
+        if claimed is not None:
+            did = _do(chore, now, limit, failures=claimed["failed_passes"])
+            counts[chore.did] = counts.get(chore.did, 0) + did
+            more |= chore.repeats and did > 0
+    return Tally(noun="chores", counts=counts, more=more)
 
 
-def _claim(chore: Chore, now: datetime) -> bool:
+def _claim(chore: Chore, now: datetime) -> dict[str, Any] | None:
     due = {"name": chore.heartbeat, "now": now, "before": now - chore.every}
-    return sql.fetch_one("claim_chore", due, PACKAGE) is not None
+    return sql.fetch_one("claim_chore", due, PACKAGE)
 
 
-def _do(chore: Chore, now: datetime, limit: int) -> int:
+def _do(chore: Chore, now: datetime, limit: int, *, failures: int) -> int:
     try:
-        return chore.act(now, limit)
+        did = chore.act(now, limit)
+        if failures:
+            sql.execute("end_failures_of_chore", {"name": chore.heartbeat}, PACKAGE)
     except DatabaseError:
         _put_off(chore, now)
         raise
@@ -112,6 +139,7 @@ def _do(chore: Chore, now: datetime, limit: int) -> int:
         log.exception("chore_failed", extra={"chore": chore.name})
         _put_off(chore, now)
         return 0
+    return did
 
 
 def _put_off(chore: Chore, now: datetime) -> None:
@@ -261,9 +289,23 @@ def drop_usage_samples(now: datetime, limit: int) -> int:
     return _old("usage_sample", "at", settings.PROJECT.usage_kept)(now, limit)
 
 
+def drop_outcomes(now: datetime, limit: int) -> int:
+    """Drop counts of results that are older than the periods of error rates."""
+    return sum(
+        _old(table, "hour", outcome_counts.COUNTS_KEPT)(now, limit)
+        for table in ("version_outcomes", "host_outcomes")
+    )
+
+
 def keep_sample(now: datetime, _limit: int) -> int:
     """Keep a sample of the project's figures; return 0, so that no pass is logged for it alone."""
     samples.take(now=now)
+    return 0
+
+
+def keep_credit_samples(now: datetime, _limit: int) -> int:
+    """Keep the samples of credit of the day that ended; return 0."""
+    credit_samples.keep(now=now)
     return 0
 
 
@@ -271,6 +313,22 @@ def store_server_load(now: datetime, _limit: int) -> int:
     """Store the figures of `server_status.php?xml=1`; return 0."""
     server_load.store(now=now)
     return 0
+
+
+def count_host_classes(now: datetime, _limit: int) -> int:
+    """Store the numbers of active hosts by class of computers; return 0."""
+    host_classes.store(now=now)
+    return 0
+
+
+def advance_check(now: datetime, _limit: int) -> int:
+    """Carry out one step of a requested check; return 1, or 0 if no run is open."""
+    return check_runs.advance(CHECKERS, now=now)
+
+
+def drop_check_runs(_now: datetime, _limit: int) -> int:
+    """Drop all but the newest ended runs of each check."""
+    return check_runs.drop_old()
 
 
 def export_statistics(now: datetime, _limit: int) -> int:
@@ -282,12 +340,16 @@ def export_statistics(now: datetime, _limit: int) -> int:
 CHORES: tuple[Chore, ...] = (
     # The first chore, because people wait for their mail.
     Chore("deliver messages", EACH_PASS, "messages delivered", deliver_messages),
+    Chore("letters", SOON, "copies of letters stored", _at_once(letters.send_due)),
     Chore("report alerts", MINUTE, "alerts reported", _at_once(alert_reports.report)),
     Chore("old messages", DAY, "messages dropped", drop_old_messages),
     Chore("fade hosts", DAY, "averages faded", _fading("host", "expavg_credit")),
     Chore("fade accounts", DAY, "averages faded", _fading("account", "expavg_credit")),
     Chore("fade accounts by app", DAY, "averages faded", _fading("account_app_credit", "expavg")),
     Chore("fade teams", DAY, "averages faded", _fading("team", "expavg_credit")),
+    Chore("credit by app", TEN_MINUTES, "entries counted by app", _at_once(app_credits.count)),
+    Chore("fade hosts by app", DAY, "averages faded", _fading("host_app_credit", "expavg")),
+    Chore("fade teams by app", DAY, "averages faded", _fading("team_app_credit", "expavg")),
     Chore("expire batches", MINUTE, "batches expired", _at_once(batches.expire)),
     Chore("complete batches", SOON, "batches completed", _at_once(batches.complete)),
     Chore("batches that follow", SOON, "workunits released", _at_once(followers.settle)),
@@ -298,7 +360,14 @@ CHORES: tuple[Chore, ...] = (
     Chore("queue slots", MINUTE, "queues balanced", _at_once(slots.balance_all)),
     Chore("sample of figures", MINUTE, "samples kept", keep_sample),
     Chore("server load", MINUTE, "server loads stored", store_server_load),
+    Chore("classes of hosts", HOUR, "classes of hosts counted", count_host_classes),
     Chore("old samples", HOUR, "samples dropped", samples.drop_old),
+    Chore("outcomes of versions", TEN_MINUTES, "outcomes counted", outcome_counts.count),
+    # After the counts, so that a version is rolled back without a further delay.
+    Chore("roll-backs", TEN_MINUTES, "versions rolled back", _at_once(rollouts.roll_back)),
+    Chore("old outcomes", DAY, "outcomes dropped", drop_outcomes),
+    Chore("credit per day", SAMPLE_CHECKS, "samples of credit kept", keep_credit_samples),
+    Chore("old credit per day", DAY, "samples of credit dropped", credit_samples.drop_old),
     Chore("scale versions", HOUR, "versions scaled", scale_versions),
     Chore("size census", DAY, "apps divided by size", take_census),
     Chore("old refusals", DAY, "refusals dropped", _old("refusal", "at", REFUSALS_KEPT)),
@@ -367,8 +436,11 @@ CHORES: tuple[Chore, ...] = (
         "statistics deletions dropped",
         _old("statistics_deletion", "deleted_at", STATISTICS_DELETIONS_KEPT),
     ),
+    Chore("old checks", DAY, "runs of checks dropped", drop_check_runs),
     Chore("badges", DAY, "badges awarded or withdrawn", _at_once(badge_awards.assign_all)),
     Chore("hardware", DAY, "hardware counted", _at_once(hardware_statistics.count)),
+    # After the chores for which people wait, because a step can take a minute.
+    Chore("checks", EACH_PASS, "steps of checks done", advance_check, repeats=True),
     # The last chore, because it takes the longest.
     Chore("statistics", DAY, "rows changed by statistics", export_statistics),
 )

@@ -428,6 +428,7 @@ def _kind(reader: str, options: dict[str | None, ast.expr]) -> str:
         "webhook_url": "https address",
         "database_url": "address of a database",
         "plugins": "path of a file",
+        "login_providers": "path of a TOML file",
         "file_text": "path of a text file",
     }[reader]
 

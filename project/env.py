@@ -17,7 +17,7 @@ from psycopg.conninfo import conninfo_to_dict
 from project import proxies
 from scheduler.apps.rules.plugins import BadPlugins, Plugins
 from scheduler.apps.rules.plugins import read as read_plugins
-from scheduler.config import AccountCreation, MailConfig, MailSecurity, StoreConfig
+from scheduler.config import AccountCreation, LoginProvider, MailConfig, MailSecurity, StoreConfig
 from scheduler.files.rules import sources
 from scheduler.messages.rules import mail_rules
 
@@ -399,6 +399,49 @@ def plugins(name: str) -> Plugins:
         raise BadSetting(name, value, f"a file that can be read ({error.strerror})") from None
     except (ValueError, BadPlugins) as error:  # tomllib's and json's errors are ValueErrors
         raise BadSetting(name, value, f"a list of plug-ins ({error})") from None
+
+
+def login_providers(name: str) -> tuple[LoginProvider, ...]:
+    """Read the OpenID Connect providers from a TOML file: a table for each.
+
+    The variable contains the path of the file.  If it is unset, the tuple is empty.
+    """
+    value = text(name, "")
+    if not value:
+        return ()
+    try:
+        tables = tomllib.loads(Path(value).expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadSetting(name, value, f"a file that can be read ({error.strerror})") from None
+    except ValueError as error:  # of tomllib, or for text that is not UTF-8
+        raise BadSetting(name, value, f"a TOML file ({error})") from None
+    return tuple(_login_provider(name, value, key, table) for key, table in tables.items())
+
+
+def _login_provider(name: str, value: str, key: str, table: object) -> LoginProvider:
+    if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", key) or not isinstance(table, dict):
+        raise BadSetting(name, value, f"tables such as [orcid], and not {key!r}")
+    needed = {"name", "server", "client_id", "client_secret"}
+    texts: dict[str, Any] = {word: table.get(word) for word in needed}
+    origins = table.get("origins", [])
+    all_texts = [*texts.values(), *(origins if isinstance(origins, list) else [None])]
+    if not needed <= set(table) <= needed | {"origins"} or not all(
+        isinstance(each, str) and each and each.isprintable() for each in all_texts
+    ):
+        words = ", ".join(sorted(needed))
+        raise BadSetting(name, value, f"in [{key}] the texts {words}, and a list origins if needed")
+    for url in (texts["server"], *origins):
+        parts = urlsplit(url) if _is_web_url(url) else None
+        if parts is None or (parts.scheme != "https" and parts.hostname not in _LOOPBACK):
+            raise BadSetting(name, value, f"https addresses in [{key}]")
+    server = str(texts["server"]).rstrip("/")
+    texts["server"] = server.removesuffix("/.well-known/openid-configuration")
+    return LoginProvider(id=key, **texts, origins=tuple(map(_origin, origins)))
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
 
 
 def file_text(name: str) -> str:

@@ -36,6 +36,7 @@ SECRET_KEY = env.text("SECRET_KEY", "") or keys.secret_key(KEYS_DIR)
 _addresses = addresses.recorded(VAR_DIR)
 PROJECT = ProjectConfig(
     name=env.text("PROJECT_NAME", "Manyhands"),
+    description=env.file_text("PROJECT_DESCRIPTION_FILE"),
     master_url=(
         _master_url := addresses.current(
             _addresses, env.web_url("MASTER_URL", "http://127.0.0.1:8000/")
@@ -53,9 +54,13 @@ PROJECT = ProjectConfig(
     next_contact=timedelta(seconds=env.integer("NEXT_CONTACT", 0, at_most=2_592_000)),
     purge_after=timedelta(seconds=env.integer("PURGE_AFTER", 0)),
     usage_kept=timedelta(days=env.integer("USAGE_KEPT_DAYS", 365, at_least=1, at_most=36_500)),
+    credit_samples_kept=timedelta(
+        days=env.integer("CREDIT_SAMPLES_KEPT_DAYS", 400, at_least=1, at_most=36_500)
+    ),
     file_hold=timedelta(seconds=env.integer("FILE_HOLD_SECONDS", 86_400, at_least=60)),
     account_creation=env.account_creation("ACCOUNT_CREATION"),
     terms_of_use=env.file_text("TERMS_OF_USE_FILE"),
+    login_providers=env.login_providers("LOGIN_PROVIDERS"),
     site_languages=env.languages("SITE_LANGUAGES", ("en", "de")),
     statistics_need_consent=env.boolean("STATISTICS_NEED_CONSENT", default=False),
     accounts_per_network=env.integer("ACCOUNTS_PER_NETWORK", 100),
@@ -243,10 +248,13 @@ INSTALLED_APPS = [
     "allauth",
     "scheduler.app_config.EmailAddressesConfig",
     "scheduler.app_config.SecondFactorConfig",
+    "scheduler.app_config.LoginProvidersConfig",
     "rest_framework",
     "django_filters",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    # Only for its static files, htmx: no middleware, which would run for requests of clients, too.
+    "django_htmx",
 ]
 
 MIDDLEWARE = [
@@ -281,6 +289,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "scheduler.web.frame.project",
             ],
+            "libraries": {"desk_times": "scheduler.admin.shown.time_filters"},
         },
     },
 ]
@@ -300,6 +309,11 @@ STATIC_URL = "static/"
 STATICFILES_DIRS = [face / "static" for face in (*FACES, BASE_DIR / "scheduler" / "api")]
 WHITENOISE_USE_FINDERS = True
 
+_PROVIDER_ORIGINS = [
+    origin
+    for provider in PROJECT.login_providers
+    for origin in ("{0.scheme}://{0.netloc}".format(urlsplit(provider.server)), *provider.origins)
+]
 #: Pages may load files of this server, and nothing inline without a nonce.
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
@@ -309,7 +323,8 @@ CONTENT_SECURITY_POLICY = {
         "img-src": [csp.SELF],
         "font-src": [csp.SELF],
         "connect-src": [csp.SELF],
-        "form-action": [csp.SELF],
+        # Browsers check the redirect to a provider, too, which follows the form to log in with it.
+        "form-action": [csp.SELF, *_PROVIDER_ORIGINS],
         "base-uri": [csp.NONE],
         "frame-ancestors": [csp.NONE],
     }
@@ -358,6 +373,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         {"name": "workunits", "description": "Workunits: submit, read and cancel them."},
         {"name": "results", "description": "Results of workunits, with their output files."},
         {"name": "files", "description": "Input files, identified by their SHA-256."},
+        {"name": "news", "description": "News of the project; public."},
         {"name": "usage", "description": "Computing time and credit."},
         {"name": "hosts", "description": "The volunteers' computers."},
         {"name": "teams", "description": "Teams of volunteers, and their members."},
@@ -426,12 +442,31 @@ ACCOUNT_FORMS = {
 }
 PASSWORD_RESET_TIMEOUT = 86_400
 MFA_ADAPTER = "scheduler.web.accounts.second_factor.SecondFactorAdapter"
-MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+
+
+def _offers_security_keys() -> bool:
+    """Return whether browsers use security keys at `MASTER_URL`: https and a name, or localhost."""
+    host = str(_master.hostname)
+    is_name = ":" not in host and not host.replace(".", "").isdecimal()
+    return host == "localhost" or (_master.scheme == "https" and is_name)
+
+
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes", *["webauthn"] * _offers_security_keys()]
 MFA_FORMS = {
     "authenticate": "scheduler.web.accounts.second_factor.CodeForm",
     "reauthenticate": "scheduler.web.accounts.second_factor.ReauthenticateForm",
     "activate_totp": "scheduler.web.accounts.second_factor.EnrolForm",
+    "add_webauthn": "scheduler.web.accounts.security_keys.AddKeyForm",
+    "authenticate_webauthn": "scheduler.web.accounts.security_keys.KeyForm",
+    "reauthenticate_webauthn": "scheduler.web.accounts.security_keys.ReauthenticateKeyForm",
 }
+
+# Log-in with OpenID Connect; never joined to an account by its e-mail address alone
+SOCIALACCOUNT_ADAPTER = "scheduler.web.accounts.openid.ProviderAdapter"
+SOCIALACCOUNT_AUTO_SIGNUP = False
+SOCIALACCOUNT_REAUTHENTICATION_REQUIRED = True
+SOCIALACCOUNT_EMAIL_AUTHENTICATION = False
+SOCIALACCOUNT_FORMS = {"signup": "scheduler.web.accounts.providers.SignUpForm"}
 
 # Daemons by Celery, for several machines
 

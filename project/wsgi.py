@@ -17,14 +17,20 @@ from daemons.science.kernel import die_with_parent
 if (parent := multiprocessing.parent_process()) is not None:
     die_with_parent(parent.pid, by=signal.SIGKILL)
 
-# Django REST framework imports requests for its test client, if it is installed: 5 MB per process.
-sys.modules.setdefault("requests", None)  # type: ignore[arg-type]  # `import` raises ImportError
+# Django and its REST framework import these packages if they are installed, for parts that are not
+# used here: requests takes 5 MB of each process, pygments and jinja2 take 1 MB or more.
+for unused in ("requests", "pygments", "jinja2"):
+    sys.modules.setdefault(unused, None)  # type: ignore[arg-type]  # `import` raises ImportError
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 # The threads of a web server share a connection pool; a command needs no pool.
 os.environ.setdefault("DATABASE_POOL", "8")
 
 from django.conf import settings  # noqa: E402 - after the line on requests
+
+if settings.PROJECT.login_providers:
+    # Log-ins with other sites need it.
+    del sys.modules["requests"]
 
 from project.monitoring import shared_folder  # noqa: E402 - as above
 

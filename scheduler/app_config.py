@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from allauth.account.apps import AccountConfig
 from allauth.mfa.apps import MFAConfig
+from allauth.socialaccount.apps import SocialAccountConfig
 from django.apps import AppConfig
 from django.apps import apps as installed
 from django.apps.registry import Apps
@@ -50,6 +51,13 @@ class SecondFactorConfig(MFAConfig):
 
     def ready(self) -> None:
         """Connect no receiver: allauth's pages for several addresses are not used."""
+
+
+class LoginProvidersConfig(SocialAccountConfig):
+    """allauth's log-ins with other sites; only `project.urls` imports its pages."""
+
+    def ready(self) -> None:
+        """Load no providers: `web.accounts.openid` registers the only kind."""
 
 
 def _guard(**_signal: object) -> None:

@@ -29,6 +29,9 @@ class ProjectConfig:
     name: str = "Manyhands"
     """The project's name, as volunteers see it; unique among the projects of one client."""
 
+    description: str = ""
+    """Plain text about the computation and its purpose, for the front page and the API."""
+
     master_url: str = "http://127.0.0.1:8000/"
     """The URL that volunteers attach to; change it by `manage.py project rename-url` only."""
 
@@ -133,6 +136,9 @@ class ProjectConfig:
     terms_of_use: str = ""
     """The terms of use, as plain text, which people accept before clients create an account."""
 
+    login_providers: tuple[LoginProvider, ...] = ()
+    """The OpenID Connect providers with which people can log in to the site; empty: none."""
+
     site_languages: tuple[str, ...] = ("en", "de")
     """The languages of the volunteers' pages; the first is for browsers that accept no other."""
 
@@ -192,6 +198,9 @@ class ProjectConfig:
 
     usage_kept: timedelta = timedelta(days=365)
     """How long usage samples of results are kept.  The purger archives samples that are left."""
+
+    credit_samples_kept: timedelta = timedelta(days=400)
+    """How long daily samples of credit are kept, from which pages draw credit per day."""
 
     purge_after: timedelta = timedelta(0)
     """How long a finished workunit's rows are kept once its files are deleted."""
@@ -277,6 +286,29 @@ class MailSecurity(StrEnum):
     STARTTLS = "starttls"
     IMPLICIT = "implicit"
     NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginProvider:
+    """An OpenID Connect provider with which people log in; read from `LOGIN_PROVIDERS`."""
+
+    id: str
+    """The name in URLs and in the database."""
+
+    name: str
+    """The name on pages."""
+
+    server: str
+    """The issuer's URL, below which `.well-known/openid-configuration` is, without a slash."""
+
+    client_id: str
+    """The id of this project at the provider."""
+
+    client_secret: str = field(repr=False)
+    """The secret of this project at the provider."""
+
+    origins: tuple[str, ...] = ()
+    """Further origins to which the provider's log-in redirects the browser, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

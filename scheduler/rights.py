@@ -18,11 +18,14 @@ class Right(StrEnum):
     ADMINISTER_PROJECT = "administer_project"
     ADMINISTER_HOSTS = "administer_hosts"
     MODERATE_PEOPLE = "moderate_people"
+    SEND_LETTERS = "send_letters"
+    VIEW_LOGS = "view_logs"
 
 
 ALL_RIGHTS = frozenset(Right)
 
 #: The rights that a token allows, by scope; a token with several scopes allows the rights of each.
+#: No token sends letters or reads log files: both need a log-in to the administration.
 #: Other scopes allow no right, because reading and the account's own work require no right.
 SCOPE_RIGHTS: Mapping[str, frozenset[Right]] = {
     "submit": frozenset({Right.SUBMIT_FOR_EVERY_APP, Right.EXCEED_SUBMISSION_LIMITS}),
@@ -91,6 +94,7 @@ _SCIENCE = (
     "badge",
     "batch",
     "batchusage",
+    "checkrun",
     "creditentry",
     "file",
     "filehold",
@@ -145,24 +149,26 @@ ROLES: Mapping[str, frozenset[str]] = {
             Right.VIEW_EVERYTHING.value,
             Right.ADMINISTER_PROJECT.value,
             Right.ADMINISTER_HOSTS.value,
+            Right.SEND_LETTERS.value,
         }
     )
     | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS, "apitoken", "idempotencykey", "accountkey")
-    | _may("view", "auditentry", "outboxmessage")
+    | _may("view", "auditentry", "outboxmessage", "teamadministrator")
     | _may("add change", "app", "planclass", "platform", "queue", "submitter", "submitterapp")
-    | _may("view add change", "news")
+    | _may("view add change", "news", "letter")
+    | _may("view", "letterrecipient")
     | _may("add delete", "badge", "accountbadge", "teambadge")
     | _may("change", "badge")
     | _may("add", "outage")
     | _may("change", "workunit", "batch", "host", "sciencefailure", "apitoken")
     | _may("delete", "submitterapp"),
     "moderator": frozenset({Right.MODERATE_PEOPLE.value, Right.ADMINISTER_HOSTS.value})
-    | _may("view", *_PEOPLE, "host", "hostappversion")
+    | _may("view", *_PEOPLE, "teamadministrator", "host", "hostappversion")
     | _may("view", "creditentry", "manualgrant", "accountappcredit")
     | _may("add change", *_PEOPLE)
     | _may("change", "host"),
     "read-only": frozenset({Right.VIEW_EVERYTHING.value})
-    | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS, "news"),
+    | _may("view", *_SCIENCE, *_PEOPLE, *_SUBMITTERS, "teamadministrator", "news"),
 }
 
 #: The group of accounts that were staff, but not superusers, before roles existed.  Over the API,

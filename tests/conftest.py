@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck
 from hypothesis import settings as hypothesis_settings
 
-from tests import template
+from tests import emptying, template
 from tests.machine import needs
 
 # No deadline: on a busy machine a slow example is not a failure.
@@ -132,7 +132,7 @@ def django_db_modify_db_settings(
     suffix = f"_{worker}" if worker else ""
     connection.settings_dict["TEST"]["NAME"] = f"test_manyhands_{pid}{suffix}"
     with django_db_blocker.unblock():
-        connection.settings_dict["TEST"]["TEMPLATE"] = found = template.find()
+        connection.settings_dict["TEST"]["TEMPLATE"] = found = template.find_or_make()
         # A copy of the template has every migration.
         connection.settings_dict["TEST"]["MIGRATE"] = found is None
 
@@ -148,6 +148,7 @@ def django_db_setup(django_db_setup, django_db_blocker):
         grant_what_tests_set()
         guard_triggers.install()
         forget_durability()
+        emptying.prepare()
 
 
 def grant_what_tests_set() -> None:

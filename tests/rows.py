@@ -40,10 +40,10 @@ def an_app(name: str = "", **fields: Any) -> App:
 
 
 def an_app_version(app: App, **fields: Any) -> AppVersion:
-    """Create a version of an app for Linux, without files."""
+    """Create a version of an app without files, for Linux if `fields` has no platform."""
     platform, _ = Platform.objects.get_or_create(name="x86_64-pc-linux-gnu")
-    fields = {"version_num": next(_numbers), "created_at": NOON} | fields
-    return AppVersion.objects.create(app=app, platform=platform, **fields)
+    fields = {"version_num": next(_numbers), "created_at": NOON, "platform": platform} | fields
+    return AppVersion.objects.create(app=app, **fields)
 
 
 def an_account(name: str = "", **fields: Any) -> Account:

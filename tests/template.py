@@ -10,6 +10,7 @@ import hashlib
 import logging
 import re
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import django
@@ -21,6 +22,25 @@ ROOT = Path(__file__).parent.parent
 SOURCES = ("scheduler/migrations", "scheduler/lifecycle.py", "project/settings.py")
 NAME = re.compile(r"template_manyhands_([0-9a-f]{12})_(\d+)")
 KEPT_SECONDS = 86_400
+
+#: The session that makes a template holds this lock; the others wait, and copy the template.
+_LOCK = "hashtext('template_manyhands')"
+_making = ExitStack()
+
+
+def find_or_make() -> str | None:
+    """Return the name of the template of these sources, or None if this session must make it.
+
+    If another session is making it, wait for that session.
+    """
+    found = find()
+    if found is None and connection.settings_dict.get("EMBEDDED"):
+        cursor = _making.enter_context(connection._nodb_cursor())
+        cursor.execute(f"SELECT pg_advisory_lock({_LOCK})")
+        found = find()
+        if found is not None:
+            _making.close()
+    return found
 
 
 def find() -> str | None:
@@ -46,15 +66,14 @@ def keep() -> None:
 
     If the copy fails, the next session tries again.
     """
-    if not connection.settings_dict.get("EMBEDDED") or find():
+    if not connection.settings_dict.get("EMBEDDED"):
+        return
+    if find():
+        _making.close()
         return
     source = connection.settings_dict["NAME"]
     connection.close()
-    with connection._nodb_cursor() as cursor:
-        # Only one session at a time creates a template.
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext('template_manyhands'))")
-        if not cursor.fetchone()[0]:
-            return
+    with _making, connection._nodb_cursor() as cursor:
         name = f"template_manyhands_{digest()}_{int(time.time())}"
         try:
             cursor.execute(f"CREATE DATABASE {name} TEMPLATE {source}")

@@ -21,7 +21,9 @@ from django.utils import timezone
 from bench import backlog
 from bench.bulk import copy_statement
 from daemons import registry
+from scheduler.credit import app_credits
 from scheduler.lifecycle import ServerState
+from scheduler.messages import letters, news
 from scheduler.models import (
     Account,
     AccountAppCredit,
@@ -30,11 +32,14 @@ from scheduler.models import (
     Batch,
     CreditEntry,
     Host,
+    HostAppCredit,
     LedgerEntry,
+    Letter,
     Refusal,
     Result,
     ResultFile,
     Team,
+    TeamAppCredit,
     Workunit,
     WorkunitFile,
 )
@@ -110,7 +115,9 @@ def make_originals() -> Originals:
     visitor = create_account(VISITOR)
     host = Host.objects.create(account=visitor, created_at=now, rpc_at=now, p_fpops=1e9)
     backlog.create_hosts(RESULTS_PER_WORKUNIT - 1)
-    Account.objects.update(share_statistics=True, show_hosts=True)
+    Account.objects.update(share_statistics=True, show_hosts=True, receive_letters=True)
+    EmailAddress.objects.update(verified=True)
+    letters.write(letters.Draft("News", "Hello.", Letter.Recipients.ALL), author=visitor, now=now)
     team = Team.objects.create(name="team", founder=visitor, created_at=now)
     Account.objects.filter(pk=visitor.pk).update(team=team)
     app = App.objects.get()
@@ -121,6 +128,7 @@ def make_originals() -> Originals:
         daemon = registry.find(name)
         while daemon.run_pass(now=timezone.now(), limit=daemon.batch).more:
             pass
+    app_credits.count(now=timezone.now())
     finished = Workunit.objects.get()
     backlog.unsent(RESULTS_PER_WORKUNIT)
     backlog.send_long_ago()
@@ -132,6 +140,9 @@ def make_originals() -> Originals:
         workunit_id=finished.pk, host_id=1, app_id=app.pk, reason="memory", sentence="8 GB", at=now
     )
     AuditEntry.objects.create(at=now, event=AuditEntry.Event.LOGIN_SUCCEEDED, actor="visitor")
+    App.objects.update(description="Searches for primes.")
+    for number in range(3):
+        news.publish(f"News {number}", "The project has new results.", author=None, now=now)
     return Originals(visitor.pk, host.pk, team.pk, batch.pk, finished.pk, running.pk)
 
 
@@ -153,8 +164,8 @@ def load(originals: Originals, old: Sizes, new: Sizes, advance: Callable[[float]
         middle = end - (end - begin) // _PER_RUNNING
         _copy(_workunits(originals.finished, "finished", new), begin, middle)
         _copy(_workunits(originals.running, "running", new), middle, end)
-        if end <= _MAX_RECORDED:
-            _copy(_records(originals.finished, new), begin, middle)
+        if begin < _MAX_RECORDED:
+            _copy(_records(originals.finished, new), begin, min(middle, _MAX_RECORDED))
         advance(end - begin)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
@@ -183,7 +194,10 @@ def _row(model: type[Model], row_id: int, changed: dict[str, str], key: str = "i
 
 
 def _teams(originals: Originals) -> Iterator[str]:
-    yield _row(Team, originals.team, {"id": _id("g"), "name": "'team ' || g"} | _credit(7919))
+    changed = {"id": _id("g"), "name": "'team ' || g", "kind": "g %% 8"}
+    yield _row(Team, originals.team, changed | _credit(7919))
+    changed = {"id": _id("g"), "team_id": _id("g"), "total": "1 + g", "expavg": "1 + g %% 1000"}
+    yield _row(TeamAppCredit, originals.team, changed, "team_id")
 
 
 def _accounts(originals: Originals, new: Sizes) -> Iterator[str]:
@@ -202,6 +216,8 @@ def _hosts(originals: Originals, new: Sizes) -> Iterator[str]:
     changed = {"id": _id("g"), "account_id": f"{owner} END", "domain_name": "'host ' || g"}
     changed |= {"p_model": "'processor ' || g %% 50", "host_cpid": "md5(g::text)"}
     yield _row(Host, originals.host, changed | _credit(15_485_863))
+    changed = {"id": _id("g"), "host_id": _id("g"), "total": "1 + g", "expavg": "1 + g %% 1000"}
+    yield _row(HostAppCredit, originals.host, changed, "host_id")
 
 
 def _batches(originals: Originals) -> Iterator[str]:

@@ -55,14 +55,14 @@ class Errands:
 
     def claim(self, link: PoolLink, command: events.ClaimWork, disk_bytes: float) -> Event:
         """Claim a result from the pool; the event has the error if the pool refused."""
-        count, reason = 0, ""
+        name = reason = ""
         try:
-            count = link.claim(
+            name = link.claim(
                 cpus=command.cpus, memory_bytes=command.memory_bytes, disk_bytes=disk_bytes
             )
         except (PoolError, UnreachableError) as error:
             reason = str(error)
-        return events.WorkClaimed(self.now(), project=link.project, count=count, reason=reason)
+        return events.WorkClaimed(self.now(), project=link.project, name=name, reason=reason)
 
     def replicate(self, command: events.Replicate, bodies: Sequence[bytes]) -> Event:
         """Send copies of trickles to an address, and ignore the content of the replies.

@@ -117,9 +117,12 @@ class AbortsReceived(ProjectEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkClaimed(ProjectEvent):
-    """Results were claimed from the pool. `reason` is the error if none could be claimed."""
+    """A result was claimed from the pool; `name` is empty if none could be claimed.
 
-    count: int = 0
+    `reason` is the error if the pool refused.
+    """
+
+    name: str = ""
     reason: str = ""
 
 

@@ -92,8 +92,8 @@ class PoolLink:
         kept = [name for name in names[:_MAX_NAMES] if isinstance(name, str)]
         return new[:64], tuple(name for name in kept if len(name) <= _MAX_NAME_LENGTH)
 
-    def claim(self, *, cpus: float, memory_bytes: float, disk_bytes: float = 0.0) -> int:
-        """Claim one available result that fits, and return the number of claimed results.
+    def claim(self, *, cpus: float, memory_bytes: float, disk_bytes: float = 0.0) -> str:
+        """Claim one available result that fits, and return its name, or an empty string.
 
         If another host was faster, or the result was cancelled or does not fit, the next one is
         tried. Memory and disk space are in bytes; 0 means unknown. This client uses no GPUs.
@@ -104,18 +104,18 @@ class PoolLink:
         for _ in range(MAX_PAGES):
             ids = self._listed(limits)
             for result_id in ids:
-                reason = self._claim_one(result_id)
-                if reason == _BUSY:
-                    return 0
+                answer = self._claim_one(result_id)
+                if answer.get("reason") == _BUSY:
+                    return ""
                 self.position.after = result_id
-                if not reason:
+                if name := answer.get("name"):
                     if time.monotonic() - self.position.began > RESTART_SECONDS:
                         self._restart_list()
-                    return 1
+                    return str(name)
             if len(ids) < MAX_LISTED:
                 self._restart_list()
-                return 0
-        return 0
+                return ""
+        return ""
 
     def _restart_list(self) -> None:
         self.position.after, self.position.began = 0, time.monotonic()
@@ -130,19 +130,24 @@ class PoolLink:
             raise PoolError("the pool sent no list of results")
         return [result_id for result_id in ids if result_id is not None]
 
-    def _claim_one(self, result_id: int) -> str:
-        """Claim a result, and return the reason of the pool's refusal, or an empty string."""
+    def _claim_one(self, result_id: int) -> dict[str, Any]:
+        """Claim a result, and return the answer; it has the result's name if it was claimed."""
         url = self._url(f"/results/{result_id}/claim")
         response = self.transport.post_json(url, b"", token=self.token)
-        if response.status == _OK:
-            return ""
-        if response.status not in {_CONFLICT, _NOT_FOUND}:
+        if response.status not in {_OK, _CONFLICT, _NOT_FOUND}:
             raise PoolError(f"a claim was answered with HTTP {response.status}")
-        with suppress(ValueError):
-            body = json.loads(response.content)
-            if isinstance(body, dict) and body.get("reason") == _BUSY:
-                return _BUSY
-        return "refused"
+        try:
+            answer = json.loads(response.content)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            answer = {}
+        if response.status != _OK:
+            return {"reason": answer.get("reason")}
+        name = answer.get("name")
+        if not (isinstance(name, str) and 0 < len(name) <= _MAX_NAME_LENGTH):
+            raise PoolError("the pool sent no name of the claimed result")
+        return {"name": name}
 
     def report(self, usage: Mapping[str, Mapping[str, float]]) -> None:
         """Report the usage of running results, by their names. Unknown results are left out.

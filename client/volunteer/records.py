@@ -194,8 +194,8 @@ class Project:
     errors: int = 0
     work_retry_at: float = 0.0
     asked_seconds: float = 0.0
-    #: The number of results that were claimed from the pool and not received yet.
-    claimed: int = 0
+    #: The name of the result that was claimed from the pool and not received yet.
+    claimed: str = ""
     #: The names of cancelled results that were not received yet, oldest first. They are not saved,
     #: because the first answer of the pool after a start has all cancellations.
     early_aborts: tuple[str, ...] = ()

@@ -156,8 +156,8 @@ def _(event: events.AbortsReceived, state: State, _rules: Rules) -> Step:
 def _(event: events.WorkClaimed, state: State, rules: Rules) -> Step:
     state = state.done_with(f"claim {event.project}")
     project = state.projects[event.project]
-    if event.count:
-        return state.with_project(replace(project, claimed=event.count, work_failures=0)), []
+    if event.name:
+        return state.with_project(replace(project, claimed=event.name, work_failures=0)), []
     wait = rules.sleep_after_no_process_claimed
     project = replace(
         project, work_failures=project.work_failures + 1, work_retry_at=event.now + wait
@@ -208,14 +208,16 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     commands += aborted
     if refused:
         project = after_error(project, event, rules)
-    if project.asked_seconds > 0 and (not new or refused < len(new)):
-        project = _count_answer(project, event, rules, has_work=bool(new))
+    # A reply can have other results than the claimed one.
+    has_work = project.claimed in project.results if project.claimed else bool(new)
+    if project.asked_seconds > 0 and (not has_work or refused < len(new)):
+        project = _count_answer(project, event, rules, has_work=has_work)
         if not new:
             wait = max(project.work_retry_at, project.next_contact_at) - event.now
             name = project.account.project_name or project.url
             commands.append(Print(f"{name}: no work was sent; next request in {wait:.0f} s"))
-    if new or project.work_failures >= MAX_REQUESTS_FOR_CLAIMED:
-        project = replace(project, claimed=0)
+    if has_work or project.work_failures >= MAX_REQUESTS_FOR_CLAIMED:
+        project = replace(project, claimed="")
     contacted = state.contacted | {event.project}
     return replace(state.with_project(project), contacted=contacted), commands
 

@@ -94,7 +94,7 @@ def assimilation_of(row: dict[str, Any]) -> Assimilation:
                 position,
                 row["outputs"][position].get("open_name", ""),
                 name,
-                storage.upload_path(name),
+                storage.upload_file(name),
             )
             for position, name in names
         ),

@@ -78,10 +78,7 @@ def _filed(app: str, files: Files) -> list[Path]:
 
 
 def message(assimilation: Assimilation) -> dict[str, Any]:
-    message = asdict(assimilation)
-    for output in message["outputs"]:
-        output["path"] = str(output["path"])
-    return message
+    return asdict(assimilation)
 
 
 def read_answer(value: object) -> Files | Defer:
@@ -117,9 +114,7 @@ def run(target: str, folder: str, message: dict[str, Any]) -> dict[str, Any]:
             "Hint: ask an operator to add `transactional = true` there: the daemon then calls it."
         )
         raise PermissionError(msg)
-    outputs = tuple(
-        Output(**{**output, "path": Path(output["path"])}) for output in message["outputs"]
-    )
+    outputs = tuple(Output(**output) for output in message["outputs"])
     errors = tuple(message["errors"])
     answer = _called(function, Assimilation(**{**message, "outputs": outputs, "errors": errors}))
     if isinstance(answer, Defer):

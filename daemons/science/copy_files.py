@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from daemons.science.interfaces import Assimilation
 
 
-def assimilate(assimilation: Assimilation) -> list[Path]:
+def assimilate(assimilation: Assimilation) -> list[Path | str]:
     """Copy each output to a file with its open name; return the paths of the new files.
 
     For a failed workunit, writes ``FAILED.json``.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from scheduler.apps.rules.plugins import BadOptions as BadOptions  # noqa: PLC0414 - for plug-ins
@@ -11,7 +12,6 @@ from scheduler.apps.rules.plugins import BadOptions as BadOptions  # noqa: PLC04
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime, timedelta
-    from pathlib import Path
 
 E = TypeVar("E")
 
@@ -94,12 +94,17 @@ class Validator(Protocol[E]):
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A canonical output file.  `path` is readable until the assimilator returns."""
+    """A canonical output file, `file`, which is readable until the assimilator returns."""
 
     position: int
     open_name: str
     upload_name: str
-    path: Path
+    file: str
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the file."""
+        return Path(self.file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +153,7 @@ class Records:
 
 if TYPE_CHECKING:
     #: The path of a file in ``var/results`` that is not synced yet, or records for a dataset.
-    Written = Path | Records
+    Written = Path | str | Records
 
 
 class Assimilator(Protocol):

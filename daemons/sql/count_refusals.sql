@@ -93,11 +93,16 @@ CROSS JOIN LATERAL (
         ) AS confirmed_hosts
     FROM refusal AS r
     INNER JOIN host AS h ON r.host_id = h.id
+    INNER JOIN account AS a ON h.account_id = a.id
     WHERE
         r.workunit_id = waiting.id
         AND r.at >= coalesce(newest.created_at, '-infinity'::timestamptz)
         AND h.rpc_at > %(seen_since)s::timestamptz
         AND NOT h.denied
         AND h.merged_into_id IS NULL
+        -- The target can have changed since the refusal.
+        AND h.id = coalesce(waiting.target_host_id, h.id)
+        AND a.id = coalesce(waiting.target_account_id, a.id)
+        AND (waiting.target_team_id IS NULL OR a.team_id = waiting.target_team_id)
 ) AS refused
 ORDER BY waiting.id

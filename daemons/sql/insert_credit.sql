@@ -20,6 +20,10 @@ FROM unnest(
     %(amounts)s::numeric[]
 ) AS granted (result_id, account_id, host_id, app_id, amount)
 INNER JOIN account ON granted.account_id = account.id
+-- Before an id is drawn; see scheduler/credit/app_credits.py.
+CROSS JOIN (
+    SELECT pg_advisory_xact_lock_shared(hashtextextended('credit entries', 0))
+) AS entry_lock
 ORDER BY granted.result_id
 ON CONFLICT (result_id, rule) DO NOTHING
 RETURNING result_id, team_id

@@ -1,7 +1,7 @@
 -- Store statistics of app versions on locked hosts, in ascending order of the pairs.
 INSERT INTO host_app_version AS record (
     host_id, app_version_id, consecutive_valid, n_valid, max_results_per_day, results_today,
-    et_n, et_avg, pfc_n, pfc_avg, turnaround_n, turnaround_avg
+    et_n, et_avg, pfc_n, pfc_avg, turnaround_n, turnaround_avg, uncounted_invalid
 )
 SELECT
     learned.host_id,
@@ -15,7 +15,8 @@ SELECT
     learned.pfc_n,
     learned.pfc_avg,
     learned.turnaround_n,
-    learned.turnaround_avg
+    learned.turnaround_avg,
+    learned.uncounted_invalid
 FROM unnest(
     %(host_ids)s::bigint[],
     %(app_version_ids)s::bigint[],
@@ -27,10 +28,11 @@ FROM unnest(
     %(pfc_ns)s::double precision[],
     %(pfc_avgs)s::double precision[],
     %(turnaround_ns)s::double precision[],
-    %(turnaround_avgs)s::double precision[]
+    %(turnaround_avgs)s::double precision[],
+    %(uncounted_invalids)s::integer[]
 ) AS learned (
     host_id, app_version_id, consecutive_valid, n_valid, max_results_per_day,
-    et_n, et_avg, pfc_n, pfc_avg, turnaround_n, turnaround_avg
+    et_n, et_avg, pfc_n, pfc_avg, turnaround_n, turnaround_avg, uncounted_invalid
 )
 ORDER BY learned.host_id, learned.app_version_id
 ON CONFLICT (host_id, app_version_id) DO UPDATE
@@ -43,4 +45,5 @@ SET
     pfc_n = excluded.pfc_n,
     pfc_avg = excluded.pfc_avg,
     turnaround_n = excluded.turnaround_n,
-    turnaround_avg = excluded.turnaround_avg
+    turnaround_avg = excluded.turnaround_avg,
+    uncounted_invalid = excluded.uncounted_invalid

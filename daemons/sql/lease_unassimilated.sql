@@ -38,7 +38,7 @@ SELECT
     claimed.name,
     claimed.batch_id,
     claimed.meta,
-    claimed.outputs,
+    claimed.outputs::text AS outputs,
     claimed.error_mask,
     claimed.cancel_reason,
     claimed.canonical_result_id,

@@ -10,7 +10,8 @@ SELECT
     pfc_n,
     pfc_avg,
     turnaround_n,
-    turnaround_avg
+    turnaround_avg,
+    uncounted_invalid
 FROM host_app_version
 WHERE
     (host_id, app_version_id) IN (

@@ -7,6 +7,11 @@ SELECT
     extract(EPOCH FROM app.science_time_limit)::double precision AS seconds
 FROM app
 WHERE
-    app.validator <> all(%(at_once)s::text[])
-    AND EXISTS (SELECT FROM workunit AS w WHERE w.need_validate AND w.app_id = app.id)
+    -- CASE makes PostgreSQL look for workunits of these apps only.  As a join, it would read all
+    -- workunits that need validation, also if no app has such a validator.
+    CASE
+        WHEN app.validator <> all(%(at_once)s::text[])
+            THEN EXISTS (SELECT FROM workunit AS w WHERE w.need_validate AND w.app_id = app.id)
+        ELSE FALSE
+    END
 ORDER BY app.id

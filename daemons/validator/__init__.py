@@ -7,7 +7,6 @@ in the database, such as digests.  Then the validators of other apps run in work
 from __future__ import annotations
 
 import logging
-from dataclasses import fields
 from json import loads
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +31,8 @@ log = logging.getLogger(__name__)
 #: The positions of the columns of `PendingWorkunit` that are read as JSON text.
 _JSON = tuple(
     index
-    for index, fact in enumerate(fields(PendingWorkunit))
-    if fact.name in {"outputs", "validator_options"}
+    for index, name in enumerate(PendingWorkunit._fields)
+    if name in {"outputs", "validator_options"}
 )
 
 _queues: dict[Shard, LowWaterMark[int]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from daemons.science.interfaces import ReportedOutput
 from scheduler.credit.rules import credit
@@ -23,8 +23,7 @@ E = TypeVar("E")
 UNJUDGED = (int(ValidateState.INIT), int(ValidateState.INCONCLUSIVE))
 
 
-@dataclass(frozen=True, slots=True)
-class PendingWorkunit:
+class PendingWorkunit(NamedTuple):
     """A workunit that needs validation, with the rules of its app."""
 
     id: int
@@ -48,8 +47,7 @@ class PendingWorkunit:
     credit_per_workunit: Decimal
 
 
-@dataclass(frozen=True, slots=True)
-class Success:
+class Success(NamedTuple):
     """A result with outcome SUCCESS that may be compared.
 
     Times are in seconds.  `turnaround` is the time from sending to reporting, and `age` the time
@@ -75,8 +73,7 @@ class Success:
     digests: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(NamedTuple):
     """The outcome of the validation of a workunit.
 
     `moves` contains the moves of each judged result.  `pay` is the credit for each valid result.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from django.conf import settings
 
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 PACKAGE = "daemons.sql"
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedResult:
+class JudgedResult(NamedTuple):
     """A judged result of a known host, with its workunit."""
 
     success: Success
@@ -57,10 +56,12 @@ class Record:
     pfc_avg: float = 0.0
     turnaround_n: float = 0.0
     turnaround_avg: float = 0.0
+    uncounted_invalid: int = 0
 
     def update(self, result: JudgedResult) -> None:
         """Add one judged result."""
         if not result.is_valid:
+            self.uncounted_invalid += 1
             self.consecutive_valid = 0
             self.max_results_per_day = trust.after_invalid(
                 self.max_results_per_day, daily_quota=result.daily_quota

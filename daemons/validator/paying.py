@@ -22,6 +22,7 @@ from daemons.validator.learning import (
 )
 from scheduler import sql
 from scheduler.credit.rules.credit import recent_average
+from scheduler.models import CreditEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from daemons.validator.comparing import Judged
 
 PACKAGE = "daemons.sql"
-#: The name of the rule under which each valid result is paid once.
-RULE = "validated"
 #: The weight of a new turnaround in a host's average (PROTOCOL 9.4).
 TURNAROUND_WEIGHT = 0.3
 _NEVER: Mapping[str, Any] = {"expavg_credit": 0.0, "expavg_at": None}
@@ -101,7 +100,7 @@ def _grant(judged: Iterable[Judged], *, now: datetime) -> tuple[_Gains, int]:
     rows = [due[result_id] for result_id in sorted(due)]
     params = {
         "now": now,
-        "rule": RULE,
+        "rule": CreditEntry.VALIDATED,
         "result_ids": sql.array(success.id for success, _, _ in rows),
         "account_ids": sql.array(success.account_id for success, _, _ in rows),
         "host_ids": sql.array(success.host_id for success, _, _ in rows),

@@ -82,8 +82,8 @@ def preview(ids: Sequence[int], limits: Mapping[int, timedelta], *, now: datetim
 
 def _preview(workunit: PendingWorkunit, successes: list[Success], limit: timedelta) -> Preview:
     unchanged = Preview(workunit.id, workunit.name, workunit.canonical_result_id)
-    pending = replace(workunit, canonical_result_id=None)
-    unjudged = [replace(success, validate_state=int(ValidateState.INIT)) for success in successes]
+    pending = workunit._replace(canonical_result_id=None)
+    unjudged = [success._replace(validate_state=int(ValidateState.INIT)) for success in successes]
     try:
         judged = judge(pending, unjudged, _comparison(pending, unjudged, limit))
     except (worker.ScienceFailed, TransientScienceError, BadOptions) as error:

@@ -52,9 +52,11 @@ def successes_of(
     }
     successes: dict[int, list[Success]] = {}
     last = None
-    for *facts, position, name, digest in sql.fetch_rows("read_successes", params, PACKAGE):
-        if last is None or last.id != facts[0]:
-            last = Success(*facts, [], [], [])  # type: ignore[call-arg]
+    _, rows = sql.fetch_binary("read_successes", params, PACKAGE)
+    for row in rows:
+        position, name, digest = row[-3:]
+        if last is None or last.id != row[0]:
+            last = Success._make((*row[:-3], [], [], []))
             successes.setdefault(last.workunit_id, []).append(last)
         if position is not None:
             last.positions.append(position)

@@ -14,7 +14,7 @@ Under the workunits' locks, only results that were compared and have not changed
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -230,7 +230,7 @@ def _judge_again(turn: _Turn, workunit: PendingWorkunit, current: Sequence[Succe
     is_unfinished = not workunit.error_mask and any(
         success.id in changed and success.validate_state in UNJUDGED for success in current
     )
-    return replace(judged, unfinished=is_unfinished)
+    return judged._replace(unfinished=is_unfinished)
 
 
 def _content(success: Success) -> tuple[Any, ...]:
@@ -240,7 +240,7 @@ def _content(success: Success) -> tuple[Any, ...]:
 
 
 def _with_outlier(success: Success, answer: Answer) -> Success:
-    return replace(success, runtime_outlier=True) if success.id in answer.outliers else success
+    return success._replace(runtime_outlier=True) if success.id in answer.outliers else success
 
 
 def _put_off(turn: _Turn, lost: Collection[int], *, now: datetime) -> int:

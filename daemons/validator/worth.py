@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -34,7 +33,7 @@ def appraise(judged: Sequence[Judged]) -> list[Judged]:
     return [
         entry
         if pays.get(entry.workunit.id, entry.pay) == entry.pay
-        else replace(entry, pay=pays[entry.workunit.id])
+        else entry._replace(pay=pays[entry.workunit.id])
         for entry in judged
     ]
 

@@ -31,6 +31,7 @@ from scheduler.dispatch.rules.trust import draw
 from scheduler.health import samples
 from scheduler.models import Account, App, Host, Result, Workunit
 from scheduler.people import accounts, roles
+from scheduler.people.personal_data.consents import Chosen
 from scheduler.people.teams import members
 from scheduler.people.teams.team_profiles import TeamProfile
 from scheduler.results.facts import output_name
@@ -261,11 +262,8 @@ def _create_account(
     EmailAddress.objects.filter(user=created.account).update(verified=True)
     accounts.change_profile(
         created.account,
-        name=name,
-        country=country,
-        url="",
-        share_statistics=True,
-        show_hosts=True,
+        {"name": name, "country": country},
+        chosen=Chosen(share_statistics=True, show_hosts=True, receive_letters=True),
         now=now,
     )
     return created

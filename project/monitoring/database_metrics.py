@@ -105,6 +105,16 @@ HARD_TO_SEND = Family(
     "Workunits with at least half of the refusals that make a workunit unsendable.",
 )
 WAITING_QUEUES = Family("manyhands_waiting_queues", "Named queues with unsent results.")
+CHECK_ENDED = Family(
+    "manyhands_check_timestamp_seconds",
+    "Time at which the last run of a check ended: fsck, or credit.",
+    label_names=("check",),
+)
+CHECK_VIOLATIONS = Family(
+    "manyhands_check_violations",
+    "Violations that are known after the last run of a check, and are not corrected.",
+    label_names=("check",),
+)
 OPEN_OUTAGES = Family("manyhands_open_outages", "Outages for which deadlines are not moved yet.")
 WEB_HEARTBEAT = Family(
     "manyhands_web_heartbeat_timestamp_seconds", "Time of the last heartbeat of a web process."
@@ -186,6 +196,9 @@ def _of_database(figures: Figures) -> Iterator[Metric]:
     yield _single(REFUSED_BY_ALL, facts.refused_by_all)
     yield _single(HARD_TO_SEND, facts.hard_to_send)
     yield _single(WAITING_QUEUES, len(facts.waiting_queues))
+    ended = {check: run.ended_at.timestamp() for check, run in facts.checks.items()}
+    yield _labelled(CHECK_ENDED, ended)
+    yield _labelled(CHECK_VIOLATIONS, {c: run.unresolved for c, run in facts.checks.items()})
     yield _single(OPEN_OUTAGES, facts.open_outages)
     if facts.web_seen_at is not None:
         yield _single(WEB_HEARTBEAT, facts.web_seen_at.timestamp())

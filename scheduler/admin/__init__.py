@@ -19,3 +19,4 @@ from scheduler.admin import (
     workunits,
 )
 from scheduler.admin.apps import pages
+from scheduler.admin.letters import letter_admin

@@ -7,10 +7,14 @@ from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin
+from scheduler.admin.lists.searching import Prefix
+from scheduler.admin.lists.sorting import Sort
+from scheduler.admin.shown import times
 from scheduler.admin.site import staff
 from scheduler.models import AuditEntry
 
@@ -21,18 +25,23 @@ class AuditEntryAdmin(RecordAdmin):
 
     list_display = ("when", "event_name", "by_and_from", "subject_and_details")
     list_filter = ("event", "at")
+    sorts = {"when": Sort(("at",))}
     search_fields = ("actor", "subject", "address")
     search_names = ("actor", "subject")
     search_numbers = ("id", "account_id")
-    search_help_text = "An actor, an address, a subject (“token 17”), or an account's number"
+    search_prefixes = (Prefix("actor"), Prefix("subject"))
+    search_help_text = (
+        "An actor or a subject (“token 17”) or its beginning, or an account's number; in the "
+        "newest 10,000 entries also parts of them, and of addresses"
+    )
     fields = ("when", "event", "by", "account_id", "from_address", "subject", "all_details")
     readonly_fields = ("when", "by", "from_address", "all_details")
     list_display_links = ("when",)
 
-    @admin.display(description="when (UTC)")
-    def when(self, entry: AuditEntry) -> str:
-        """Return the time, to the second."""
-        return f"{entry.at:%Y-%m-%d %H:%M:%S}"
+    @admin.display(description="when (UTC)", ordering="at")
+    def when(self, entry: AuditEntry) -> SafeString:
+        """Return the time to the second, with its distance from now on hover."""
+        return times.exact(entry.at, now=timezone.now())
 
     @admin.display(description="actor and address")
     def by_and_from(self, entry: AuditEntry) -> SafeString:

@@ -8,11 +8,14 @@ from typing import Any
 from django import forms
 from django.contrib import admin
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
 from scheduler.admin.base import FormBase, StaffAdmin, section
+from scheduler.admin.confirm import confirmation_page_with, is_confirmed, shown_names
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.sorting import BY_ID, Sort
 from scheduler.admin.site import staff
 from scheduler.credit import badge_awards, badges
 from scheduler.credit.badge_awards import BadgeRefused
@@ -89,6 +92,7 @@ class BadgeAdmin(DeletableAdmin):
         "team_count",
     )
     list_filter = ("is_published", "rule")
+    is_small = True
     search_fields = ("name", "title")
     readonly_fields = ("picture", "earners", "account_count", "team_count", "created_at")
     fieldsets = (
@@ -141,12 +145,43 @@ class BadgeAdmin(DeletableAdmin):
         return ", ".join(f"{noun}: {count}" for noun, count in parts if count is not None)
 
     @admin.action(description="Assign the selected badges now", permissions=["change"])
-    def assign(self, request: HttpRequest, queryset: QuerySet[Badge]) -> None:
-        """Award the selected published badges by their rules, as the housekeeper does."""
-        ids = queryset.filter(is_published=True).order_by("pk").values_list("pk", flat=True)
+    def assign(self, request: HttpRequest, queryset: QuerySet[Badge]) -> HttpResponse | None:
+        """Award the published badges by their rules, after the user confirmed it.
+
+        The housekeeper does the same once a day.
+        """
+        badges = list(queryset.order_by("pk"))
+        published = [badge for badge in badges if badge.is_published]
         now = timezone.now()
-        count = sum(badge_awards.assign(badge_id, now=now) for badge_id in ids)
-        self.message_user(request, f"{count} awarded or withdrawn.")
+        if is_confirmed(request):
+            count = sum(badge_awards.assign(badge.pk, now=now) for badge in published)
+            self.message_user(request, f"{count} awarded or withdrawn.")
+            return None
+        changes = [badge_awards.changes(badge, now=now) for badge in published]
+        left_out = len(badges) - len(published)
+        return confirmation_page_with(
+            self,
+            request,
+            "assign",
+            counts=(
+                ("badges", len(published)),
+                ("awards that are new", sum(each.awarded for each in changes)),
+                ("awards that are withdrawn", sum(each.withdrawn for each in changes)),
+            ),
+            explanation=(
+                "The holders see the badges at once. Awards by credit and years are not withdrawn "
+                "later, even if the rule changes; those by hand do not change."
+            ),
+            notes=[f"{left_out} of the badges are not published, and are left out."]
+            if left_out
+            else [],
+            **shown_names(
+                [
+                    f"{badge}: {each.awarded:,} new, {each.withdrawn:,} withdrawn"
+                    for badge, each in zip(published, changes, strict=True)
+                ]
+            ),
+        )
 
     audited_actions = frozenset({"assign"})
 
@@ -205,8 +240,10 @@ class AccountBadgeAdmin(AwardAdmin):
     """The page of badges of accounts."""
 
     list_display = ("badge", "account", "created_at")
-    search_fields = ("account__email", "account__name")
+    sorts = {"badge": Sort(("badge_id", "account_id")), "created_at": BY_ID}
     search_numbers = ("account_id",)
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = "Beginning of an account's address or name, or its number"
     raw_id_fields = ("account",)
     fields = ("badge", "account", "created_at")
 
@@ -221,8 +258,10 @@ class TeamBadgeAdmin(AwardAdmin):
     """The page of badges of teams."""
 
     list_display = ("badge", "team", "created_at")
-    search_fields = ("team__name",)
+    sorts = {"badge": Sort(("badge_id", "team_id")), "created_at": BY_ID}
     search_numbers = ("team_id",)
+    search_owners = {"team_id": searching.teams}
+    search_help_text = "Beginning of a team's name, or its number"
     raw_id_fields = ("team",)
     fields = ("badge", "team", "created_at")
 

@@ -2,7 +2,7 @@
 
 Two rules apply:
 
-- A page never counts a whole table, and never sorts by a column without an index.
+- A page never counts a whole table, and never sorts or searches a large one without an index.
 - A form saves only the columns that the user changed, because daemons write to the same rows.
 """
 
@@ -13,23 +13,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from django.contrib import admin, messages
 from django.contrib.admin.widgets import AdminSplitDateTime
+from django.core.exceptions import FieldDoesNotExist
 from django.core.paginator import Paginator
 from django.db import models
 from django.db.models import Model, Q, QuerySet
 from django.forms import ModelForm, SplitDateTimeField, Textarea
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.urls import reverse
+from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.functional import cached_property
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from scheduler.admin.columns import column_of
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.searching import Prefix
+from scheduler.admin.lists.sorting import Sort, SortedChangeList
 from scheduler.models import Account
 from scheduler.people import audit
 from scheduler.people.audit import Event
@@ -47,13 +51,14 @@ else:
 #: A function that Django's admin runs for the selected rows.
 Action = Callable[[Any, HttpRequest, QuerySet[Any]], HttpResponse | None]
 
-#: Maximum number of rows that a list counts and shows.  A search covers the whole table.
+#: Maximum number of rows that a list counts and shows, and that a search without an index reads.
 MAX_LISTED_ROWS = 10_000
 _BIGINT_MAX = 2**63 - 1
 #: The maximum number of ids, and of characters of a filter, in an audit entry of an action.
 _MAX_IDS, _MAX_FILTER = 100, 500
 #: The attribute of a request whose action was refused.
 _REFUSED = "action_was_refused"
+Row = TypeVar("Row", bound=Model)
 
 
 def has_right(request: HttpRequest, right: Right) -> bool:
@@ -107,6 +112,18 @@ class LabelledDateTime(AdminSplitDateTime):
             widget.attrs["aria-label"] = name
 
 
+class RowPage(NamedTuple):
+    """A further page of each row of a table, such as that of the roll-out of an app version.
+
+    `name` is the end of its URL and of the URL's name.  `may_open` decides whether the page of the
+    row has a link to it; `view`, which gets the id of the row, checks the rights again.
+    """
+
+    name: str
+    view: Callable[[Any, HttpRequest, int], HttpResponse]
+    may_open: Callable[[HttpRequest], bool]
+
+
 class StaffAdmin(Base):
     """Base class of pages on which staff can add and change rows, but not delete them."""
 
@@ -123,21 +140,59 @@ class StaffAdmin(Base):
             "widget": Textarea(attrs={"rows": 3, "cols": 60, "spellcheck": "false"})
         },
     }
-    sortable_by = ()
+    change_list_template = "scheduler/admin/change_list.html"
+    #: Whether the table has few rows in every project, so that each of its columns sorts the list.
+    is_small: ClassVar[bool] = False
+    #: The order of an index for each further column that sorts the list, by names of columns.
+    sorts: Mapping[str, Sort] = {}
     #: Relations to join for the list, in addition to the foreign keys in `list_display`.
     list_select_related: ClassVar[tuple[str, ...]] = ()
-    #: Integer columns that are searched first, if the search term is a number.
+    #: Indexed integer columns that are searched first, if the search term is a number.
     search_numbers: tuple[str, ...] = ("id",)
     #: Indexed text columns that are searched first, for the exact search term.
     search_names: tuple[str, ...] = ()
+    #: Conditions on the columns that precede one of these columns in its index.
+    search_leading: Mapping[str, Q] = {}
+    #: Indexed columns whose texts begin with the search term.  The columns of `search_fields`,
+    #: which contain it, need no index: they are searched in the newest `MAX_LISTED_ROWS` rows.
+    search_prefixes: tuple[Prefix, ...] = ()
+    #: Indexed foreign keys, and the function that finds the ids of their rows for a search term.
+    search_owners: Mapping[str, Callable[[str], list[int]]] = {}
     #: Help texts by field: meaning and unit.
     helps: Mapping[str, str] = {}
     #: Right required to add and change rows, in addition to Django's permission.
     change_right: ClassVar[Right | None] = None
+    #: A further page of each row, which the page of the row links to.
+    row_page: ClassVar[RowPage | None] = None
     #: Audit event of an addition or change; None if an operation records the event.
     audit_event: ClassVar[Event | None] = None
     #: Actions that the audit log records here; other actions record their own events.
     audited_actions: ClassVar[frozenset[str]] = frozenset()
+
+    def get_urls(self) -> list[Any]:
+        """Return Django's URLs, and that of `row_page`."""
+        page = self.row_page
+        if page is None:
+            return super().get_urls()
+
+        def view(request: HttpRequest, row_id: int) -> HttpResponse:
+            return page.view(self, request, row_id)
+
+        name = f"{self.opts.app_label}_{self.opts.model_name}_{page.name}"
+        own = path(f"<int:row_id>/{page.name}/", self.admin_site.admin_view(view), name=name)
+        return [own, *super().get_urls()]
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page of a row, with a link to `row_page` for users who may open it."""
+        page = self.row_page
+        link = {} if page is None else {"may_open_row_page": page.may_open(request)}
+        return super().change_view(request, object_id, form_url, link | (extra_context or {}))
 
     def get_list_display(self, request: HttpRequest) -> Any:
         """Return the columns of the list, each converted by `columns.column_of`."""
@@ -151,6 +206,29 @@ class StaffAdmin(Base):
         related = {field.name for field in self.opts.concrete_fields if field.is_relation}
         shown = [str(name) for name in self.list_display if name in related]
         return (*shown, *self.list_select_related)
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[SortedChangeList]:
+        """Return the class of the list, which sorts only by the columns of `sort_of`."""
+        return SortedChangeList
+
+    def get_sortable_by(self, request: HttpRequest) -> Any:
+        """Return the columns of the list that sort it."""
+        return [column for column in self.get_list_display(request) if self.sort_of(column)]
+
+    def sort_of(self, column: str | Callable[[Any], Any]) -> Sort | None:
+        """Return the order by a column of the list; None if it does not sort the list."""
+        name = column if isinstance(column, str) else column.__name__
+        if name in self.sorts or not self.is_small:
+            return self.sorts.get(name)
+        try:
+            field = self.opts.get_field(name)
+        except FieldDoesNotExist:
+            return None
+        related: Any = field.related_model if field.is_relation else None
+        if isinstance(field, models.JSONField):
+            return None
+        is_named = related is not None and any(f.name == "name" for f in related._meta.fields)
+        return Sort((f"{name}__name" if is_named else name, "pk"))
 
     def get_search_fields(self, request: HttpRequest) -> tuple[str, ...]:
         """Return `search_fields`, or `search_numbers` if `search_fields` is empty.
@@ -215,6 +293,18 @@ class StaffAdmin(Base):
         setattr(request, _REFUSED, True)
         self.message_user(request, text, messages.ERROR)
 
+    def selected(
+        self, request: HttpRequest, queryset: QuerySet[Row], *, at_most: int, hint: str = ""
+    ) -> list[Row]:
+        """Return the selected rows in ascending id; none after a refusal of too many."""
+        rows = list(queryset.order_by("pk")[: at_most + 1])
+        if len(rows) <= at_most:
+            return rows
+        noun = self.opts.verbose_name_plural
+        hint = hint or f"select fewer {noun}"
+        self.refuse(request, f"More than {at_most} {noun} are selected. Hint: {hint}.")
+        return []
+
     def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
         """Return initial values from the query string, without invalid ids of related rows."""
         related = {field.name for field in self.opts.get_fields() if field.is_relation}
@@ -227,24 +317,58 @@ class StaffAdmin(Base):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Return the rows for a search term, and whether they can contain duplicates.
+        """Return the rows for a search term, and False, because no row is listed twice.
 
         If the term equals a value in a column of `search_names` or `search_numbers`, only the rows
-        with this value are returned.  Otherwise, Django searches the columns of `search_fields`.
-        An empty term returns all rows.
+        with this value are returned.  Otherwise, these are rows with columns that begin with the
+        term, rows of the owners that it finds, and the newest rows that contain it.  An empty term
+        returns all rows.
         """
         term = search_term.strip().removeprefix("#")
         if not term:
             return queryset, False
-        is_match = Q(pk__in=[])
-        for column in self.search_names:
-            is_match |= Q(**{column: term})
-        for column in self.search_numbers if is_bigint(term) else ():
-            is_match |= Q(**{column: int(term)})
-        matches = queryset.filter(is_match)
-        if not self.search_fields or matches.exists():
-            return matches, False
-        return super().get_search_results(request, queryset, search_term)
+        condition = self._exact_matches(queryset, term) or self._text_matches(
+            request, queryset, term
+        )
+        return queryset.filter(condition or Q(pk__in=())), False
+
+    def _exact_matches(self, rows: QuerySet[Any], term: str) -> Q | None:
+        """Return the condition for rows with the value in an indexed column, or None."""
+        values: list[tuple[str, str | int]] = [(column, term) for column in self.search_names]
+        if is_bigint(term):
+            values += [(column, int(term)) for column in self.search_numbers]
+        condition = None
+        for column, value in values:
+            leading = self.search_leading.get(column)
+            if (matches := searching.having(rows, column, [value], leading=leading)) is not None:
+                condition = matches if condition is None else condition | matches
+        return condition
+
+    def _text_matches(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> Q:
+        """Return the condition for rows that match the term.
+
+        These are the rows whose indexed text begins with the term, the rows of matching owners, and
+        the newest rows that contain the term.
+        """
+        condition = Q(pk__in=())
+        for prefix in self.search_prefixes:
+            condition |= Q(pk__in=searching.beginning(rows, prefix, term))
+        for column, owners in self.search_owners.items():
+            ids = owners(term)
+            matches = searching.having(rows, column, ids) if ids else None
+            condition = condition if matches is None else condition | matches
+        if self.search_fields:
+            condition |= Q(pk__in=self._newest_matches(request, rows, term))
+        return condition
+
+    def _newest_matches(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> list[Any]:
+        """Return the ids of the newest rows with the term in a column of `search_fields`."""
+        ids = self.model._default_manager.order_by("-pk").values_list("pk", flat=True)
+        oldest = next(iter(ids[MAX_LISTED_ROWS : MAX_LISTED_ROWS + 1]), None)
+        newest = rows if oldest is None else rows.filter(pk__gt=oldest)
+        matches, _ = super().get_search_results(request, newest, term)
+        newest_ids = matches.order_by("-pk").values_list("pk", flat=True)
+        return list(newest_ids[: searching.MAX_MATCHES])
 
     def formfield_for_dbfield(
         self, db_field: models.Field[Any, Any], request: HttpRequest, **kwargs: Any

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
@@ -14,6 +13,9 @@ from django.contrib import admin
 from django.core.exceptions import FieldDoesNotExist
 from django.db import models
 from django.db.models.options import Options
+from django.utils import timezone
+
+from scheduler.admin.shown import times
 
 #: Column headers by field, for field names that are unclear or from BOINC.
 HEADERS: Final = {
@@ -37,8 +39,6 @@ HEADERS: Final = {
     "user_friendly_name": "title",
 }
 _NO_DECIMALS_FROM: Final = 1000
-#: Format of times, which are in UTC.
-_MINUTE: Final = "%Y-%m-%d %H:%M"
 
 
 @cache
@@ -70,14 +70,10 @@ def column_of(model: Options[Any], name: str) -> str | Callable[[Any], Any]:
 
 def _show_of(field: Any) -> Callable[[Any], str] | None:
     if isinstance(field, models.DateTimeField):
-        return _minute
+        return lambda at: times.relative(at, now=timezone.now())
     if isinstance(field, models.FloatField | models.DecimalField):
         return number
     return None
-
-
-def _minute(moment: datetime) -> str:
-    return moment.strftime(_MINUTE)
 
 
 def number(value: float) -> str:

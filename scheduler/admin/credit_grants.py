@@ -98,13 +98,35 @@ def page(site_page: ModelAdmin[Any], request: HttpRequest, account_id: int) -> H
     if is_sent and form.is_valid():
         grant_request = form.request_for(account.pk)
         try:
-            if is_confirmed(request):
+            changed = manual_grants.preview(grant_request)
+            if is_confirmed(request) and not _is_outdated(site_page, request, changed):
                 manual_grants.grant(grant_request, granted_by=user, now=timezone.now())
                 return _granted(site_page, request, grant_request, account)
-            changed = manual_grants.preview(grant_request)
         except GrantRefused as refusal:
+            changed = ()
             form.add_error(None, str(refusal))
     return _shown(site_page, request, account, form, changed)
+
+
+def _is_outdated(
+    site_page: ModelAdmin[Any], request: HttpRequest, changed: tuple[Change, ...]
+) -> bool:
+    """Return whether the grant changes other totals than the preview showed, with a warning if so.
+
+    The values of the totals may have changed, because the amount is added to each of them.
+    """
+    if request.POST.get("previewed", _names(changed)) == _names(changed):
+        return False
+    text = (
+        "The totals that change are not those of the preview, for example because the account has "
+        "another team. This is the new preview."
+    )
+    site_page.message_user(request, text, messages.WARNING)
+    return True
+
+
+def _names(changed: tuple[Change, ...]) -> str:
+    return ", ".join(each.name for each in changed)
 
 
 def _granted(
@@ -142,6 +164,7 @@ def _shown(
             "title": f"Really {verb} {shown_amount} credit {word} {account}?",
             "button": f"Yes, {verb} {shown_amount}",
             "reason": form.cleaned_data["reason"],
+            "previewed": _names(changed),
         }
     status = HTTPStatus.UNPROCESSABLE_ENTITY if form.errors else HTTPStatus.OK
     return TemplateResponse(request, "scheduler/admin/credit.html", context, status=status)

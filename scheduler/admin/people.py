@@ -10,19 +10,40 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import SetPasswordMixin
 from django.contrib.auth.models import Group, Permission
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
-from django.urls import path
+from django.template.response import TemplateResponse
 from django.utils import timezone
 
 from scheduler.admin import credit_grants
-from scheduler.admin.base import RecordAdmin, StaffAdmin, is_superuser, section, without_fields
+from scheduler.admin.base import (
+    RecordAdmin,
+    RecordInline,
+    RowPage,
+    StaffAdmin,
+    is_superuser,
+    section,
+    without_fields,
+)
+from scheduler.admin.confirm import confirmation_page_of_teams, is_confirmed_as_shown
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.searching import Prefix
+from scheduler.admin.lists.sorting import BY_ID, LOWER_NAME, Sort, is_positive
+from scheduler.admin.previews import account_blocks
 from scheduler.admin.site import staff
-from scheduler.models import Account, AccountKey, EmailChange, StatisticsDeletion, Team
-from scheduler.people import accounts, audit, roles
+from scheduler.models import (
+    Account,
+    AccountKey,
+    EmailChange,
+    StatisticsDeletion,
+    Team,
+    TeamAdministrator,
+)
+from scheduler.people import accounts, audit, roles, teams
 from scheduler.people.account_keys import BadName, good_name
 from scheduler.people.accounts import BadEmail
 from scheduler.people.audit import Event
+from scheduler.people.teams import TeamRefused
 from scheduler.rights import ROLES, Right
 
 if TYPE_CHECKING:
@@ -31,6 +52,22 @@ if TYPE_CHECKING:
     Passwords = SetPasswordMixin[Account]
 else:
     AccountForm, UserBase, Passwords = forms.ModelForm, UserAdmin, SetPasswordMixin
+
+#: Teams that one action deletes, and accounts that one action blocks or unblocks.
+_MAX_DELETED = 100
+_MAX_BLOCKED = 100
+_OF_ACCOUNT = (
+    "Beginning of an account's address or name, or its number; in the newest 10,000 rows also "
+    "parts of the names of this list"
+)
+
+
+def _on_board(column: str) -> dict[str, Any]:
+    """Return the condition of the index of a leaderboard of accounts, and the note about it."""
+    return {
+        "only": Q(is_active=True, share_statistics=True) & is_positive(column),
+        "note": "This order lists only accounts with credit that are active and share statistics.",
+    }
 
 
 class NewAccountForm(Passwords, AccountForm):
@@ -157,7 +194,19 @@ class AccountAdmin(StaffAdmin, UserBase):
         "created_at",
     )
     list_filter = ("is_active", "is_staff", "is_superuser")
+    sorts = {
+        "email": Sort(("email",)),
+        "name": Sort((LOWER_NAME,)),
+        "total_credit": Sort(("total_credit", "id"), **_on_board("total_credit")),
+        "expavg_credit": Sort(("expavg_credit", "id"), **_on_board("expavg_credit")),
+        "created_at": BY_ID,
+    }
     search_fields = ("email", "name")
+    search_prefixes = (Prefix("email", is_lower=True), searching.NAME_IN_ANY_CASE)
+    search_help_text = (
+        "Beginning of an address or a name, or number of an account; in the newest 10,000 accounts "
+        "also parts of addresses and names"
+    )
     ordering = ("-id",)
     raw_id_fields = ("team",)
     readonly_fields = (
@@ -168,17 +217,21 @@ class AccountAdmin(StaffAdmin, UserBase):
         "expavg_at",
         "last_login",
         "created_at",
+        "is_active",
         "global_prefs",
         "project_prefs",
         "share_statistics",
         "show_hosts",
+        "receive_letters",
         "terms_accepted_at",
     )
     fieldsets = (
         section(None, "email", "name", "country", "url", "team", "venue"),
         section("Credit", "total_credit", "expavg_credit", "expavg_at"),
         section("Rights", "is_active", "is_staff", "is_superuser", "groups", "user_permissions"),
-        section("Consents", "share_statistics", "show_hosts", "terms_accepted_at"),
+        section(
+            "Consents", "share_statistics", "show_hosts", "receive_letters", "terms_accepted_at"
+        ),
         section("Preferences", "global_prefs", "project_prefs", is_collapsed=True),
         section("Dates and ids", "created_at", "last_login", "cross_project_id"),
     )
@@ -191,30 +244,11 @@ class AccountAdmin(StaffAdmin, UserBase):
             },
         ),
     )
+    actions = ("block", "unblock")
     _stored_passwords: WeakKeyDictionary[HttpRequest, str] = WeakKeyDictionary()
     change_form_template = "scheduler/admin/account.html"
+    row_page = RowPage("credit", credit_grants.page, credit_grants.may_grant)
     change_user_password_template = "scheduler/admin/password.html"  # noqa: S105  a page
-
-    def get_urls(self) -> list[Any]:
-        """Return Django's URLs and that of the page which grants credit by hand."""
-
-        def credit_page(request: HttpRequest, account_id: int) -> HttpResponse:
-            return credit_grants.page(self, request, account_id)
-
-        view = self.admin_site.admin_view(credit_page)
-        own = path("<int:account_id>/credit/", view, name="scheduler_account_credit")
-        return [own, *super().get_urls()]
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Return the page of an account, with a link for users who may grant credit by hand."""
-        context = {"may_grant_credit": credit_grants.may_grant(request), **(extra_context or {})}
-        return super().change_view(request, object_id, form_url, context)
 
     def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Return True if the user has the permissions and `roles.may_change` allows the change."""
@@ -244,6 +278,18 @@ class AccountAdmin(StaffAdmin, UserBase):
         rights = ("is_staff", "is_superuser", "groups", "user_permissions")
         return (*self.readonly_fields, *rights)
 
+    @admin.action(description="Block the selected accounts", permissions=["change"])
+    def block(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        """Block the accounts, after a preview: nothing can be done in their names."""
+        chosen = self.selected(request, queryset, at_most=_MAX_BLOCKED)
+        return account_blocks.page(self, request, chosen, blocked=True) if chosen else None
+
+    @admin.action(description="Unblock the selected accounts", permissions=["change"])
+    def unblock(self, request: HttpRequest, queryset: QuerySet[Account]) -> HttpResponse | None:
+        """Unblock the accounts, after a preview."""
+        chosen = self.selected(request, queryset, at_most=_MAX_BLOCKED)
+        return account_blocks.page(self, request, chosen, blocked=False) if chosen else None
+
     def add_view(
         self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> Any:
@@ -268,15 +314,20 @@ class AccountAdmin(StaffAdmin, UserBase):
         return super().formfield_for_manytomany(db_field, request, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the changed columns of an existing account; the form has already saved a new one."""
+        """Save the changed columns of an existing account; the form has already saved a new one.
+
+        An account whose team changed is an administrator of no team.
+        """
         if change:
             super().save_model(request, obj, form, change)
+            if "team" in form.changed_data:
+                teams.end_administratorship(obj, now=timezone.now())
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save groups and permissions; write an audit entry if rights or flags changed.
 
-        The flags are `is_active`, `is_staff` and `is_superuser`.  The address of an account that
-        became staff is confirmed (`roles.confirm_address`).
+        The flags are `is_staff` and `is_superuser`.  The address of an account that became staff is
+        confirmed (`roles.confirm_address`).
         """
         if not change:  # a new account has no groups, and `form.instance` is not the saved row
             super().save_related(request, form, formsets, change)
@@ -287,7 +338,7 @@ class AccountAdmin(StaffAdmin, UserBase):
         after = _rights_of(account)
         details: dict[str, Any] = {
             name: {"from": form.initial.get(name), "to": getattr(account, name)}
-            for name in ("is_active", "is_staff", "is_superuser")
+            for name in ("is_staff", "is_superuser")
             if name in form.changed_data
         }
         if granted := sorted(after - before):
@@ -312,9 +363,12 @@ class AccountKeyAdmin(RecordAdmin):
 
     list_display = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
     list_filter = ("kind", "is_current", ("revoked_at", admin.EmptyFieldListFilter))
-    search_fields = ("account__email", "account__name", "name")
+    sorts = {"created_at": BY_ID}
+    search_fields = ("name",)
     search_numbers = ("id", "account_id")
-    fields = ("account", "name", "kind", "is_current", "created_at", "revoked_at")
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = _OF_ACCOUNT
+    fields = ("account", "name", "kind", "is_current", "created_at", "last_used_on", "revoked_at")
 
 
 @admin.register(EmailChange, site=staff)
@@ -322,7 +376,9 @@ class EmailChangeAdmin(RecordAdmin):
     """The page of changes of addresses that wait for the new address, without their secrets."""
 
     list_display = ("account", "email", "created_at", "expire_at")
-    search_fields = ("account__email", "email")
+    sorts = {"created_at": BY_ID}
+    search_fields = ("email",)
+    search_owners = {"account_id": searching.accounts}
     fields = ("account", "email", "created_at", "expire_at")
 
 
@@ -332,22 +388,96 @@ class StatisticsDeletionAdmin(RecordAdmin):
 
     list_display = ("kind", "number", "cpid", "deleted_at")
     list_filter = ("kind",)
+    sorts = {"deleted_at": BY_ID}
     search_numbers = ("number",)
+    search_leading = {"number": Q(kind__in=StatisticsDeletion.Kind.values)}
+
+
+class AdministratorsOfTeam(RecordInline):
+    """An inline with the administrators of a team, whom its founder names and dismisses."""
+
+    model = TeamAdministrator
+    fields = ("account", "named_at")
+    ordering = ("pk",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows, joined with the accounts, whose names are shown."""
+        return super().get_queryset(request).select_related("account", "team")
+
+
+@admin.register(TeamAdministrator, site=staff)
+class TeamAdministratorAdmin(RecordAdmin):
+    """The page of administrators of teams."""
+
+    list_display = ("team", "account", "named_at")
+    sorts = {"named_at": BY_ID}
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = _OF_ACCOUNT
+    search_numbers = ("team_id", "account_id")
+    fields = ("team", "account", "named_at")
 
 
 @admin.register(Team, site=staff)
 class TeamAdmin(StaffAdmin):
+    """The page of teams, on which staff can change and delete them."""
+
     change_right = Right.MODERATE_PEOPLE
-    list_display = ("name", "founder", "country", "joinable", "created_at")
+    list_display = (
+        *("name", "founder", "country", "joinable"),
+        *("total_credit", "expavg_credit", "created_at"),
+    )
     list_filter = ("joinable",)
+    sorts = {
+        "name": Sort((LOWER_NAME, "id")),
+        "total_credit": Sort(("total_credit", "id")),
+        "expavg_credit": Sort(("expavg_credit", "id")),
+        "created_at": BY_ID,
+    }
     search_fields = ("name",)
+    search_prefixes = (searching.NAME_IN_ANY_CASE,)
+    search_help_text = (
+        "Beginning of a team's name, or its number; in the newest 10,000 teams also parts of names"
+    )
     raw_id_fields = ("founder",)
-    readonly_fields = ("requested_by", "requested_at", "created_at")
+    readonly_fields = ("requested_by", "requested_at", "created_at", "boinc_wide_id")
+    exclude = ("deleted_at",)
+    inlines = (AdministratorsOfTeam,)
+    actions = ("delete_teams",)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save the team; a member whom staff make the founder is not an administrator any more."""
+        super().save_model(request, obj, form, change)
+        founder = obj.founder
+        if "founder" in form.changed_data and founder is not None and founder.team_id == obj.pk:
+            teams.end_administratorship(founder, now=timezone.now())
+
+    @admin.action(description="Delete the selected teams", permissions=["change"])
+    def delete_teams(
+        self, request: HttpRequest, queryset: QuerySet[Team]
+    ) -> TemplateResponse | None:
+        """Delete the selected teams, after the user confirmed it; their members stay accounts."""
+        selected = self.selected(request, queryset, at_most=_MAX_DELETED)
+        if not selected:
+            return None
+        if not is_confirmed_as_shown(self, request, len(selected), "teams"):
+            return confirmation_page_of_teams(self, request, selected, "delete_teams")
+        deleted = 0
+        for team in selected:
+            with self.refusals_shown(request, TeamRefused):
+                teams.delete_as_staff(team.pk, now=timezone.now())
+                deleted += 1
+        if deleted:
+            self.message_user(request, f"{deleted} of {len(selected)} teams are deleted.")
+        return None
 
 
 @admin.register(Group, site=staff)
 class StaffGroupAdmin(GroupAdmin):
     """The page of groups, on which superusers can add groups; built-in groups are read-only."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Group]:
+        """Read the permissions with their content types, which the page of a group shows."""
+        return super().get_queryset(request).prefetch_related("permissions__content_type")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         """Return whether the user is a superuser, because a group can give every right."""

@@ -11,6 +11,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, section
+from scheduler.admin.lists.sorting import Sort
 from scheduler.admin.site import staff
 from scheduler.models import Queue, QueueBalance, QueueSchedule, QueueSlot
 from scheduler.queues import named_queues
@@ -83,6 +84,7 @@ class QueueAdmin(StaffAdmin):
         "created_at",
     )
     list_filter = ("order", "app")
+    is_small = True
     search_fields = ("name",)
     readonly_fields = ("now_in_queue", "created_at", "scheduled_at", "balance_group")
     fieldsets = (
@@ -146,6 +148,7 @@ class QueueBalanceAdmin(RecordAdmin):
     """The page of the balance, which `scientist queue balance` changes."""
 
     list_display = ("__str__", "max_tasks", "time_zone", "disabled_until")
+    is_small = True
 
 
 @admin.register(QueueSchedule, site=staff)
@@ -153,6 +156,7 @@ class QueueScheduleAdmin(RecordAdmin):
     """The page of the entries of all schedules; the page of a queue changes them."""
 
     list_display = ("queue", "__str__", "max_in_progress")
+    is_small = True
     list_filter = ("queue",)
     search_fields = ("queue__name",)
 
@@ -162,6 +166,7 @@ class QueueSlotAdmin(RecordAdmin):
     """The page of slots: one for each permitted result of a queue with a limit."""
 
     list_display = ("queue", "number", "result")
+    sorts = {"queue": Sort(("queue_id", "number"))}
     list_filter = ("queue", ("result", admin.EmptyFieldListFilter))
     search_fields = ("queue__name",)
     search_numbers = ("result_id",)

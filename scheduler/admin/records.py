@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, badge, is_bigint, nbytes_label
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.searching import Prefix
+from scheduler.admin.lists.sorting import BY_ID, Sort
+from scheduler.admin.shown import times
 from scheduler.admin.site import staff
 from scheduler.models import (
     CreditEntry,
@@ -38,6 +43,7 @@ class LedgerEntryAdmin(RecordAdmin):
     list_display = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
     list_filter = ("axis", "because", "by")
     ordering = ("-workunit_id", "-id")
+    sorts = {"workunit_id": Sort(("workunit_id", "id"))}
     search_numbers = ("workunit_id",)
     search_help_text = "Number or name of a workunit"
     fields = ("when", "workunit_id", "result_id", "of", "moved", "reason", "actor")
@@ -60,9 +66,9 @@ class LedgerEntryAdmin(RecordAdmin):
         return queryset.filter(workunit_id__in=ids), False
 
     @admin.display(description="when (UTC)")
-    def when(self, entry: LedgerEntry) -> str:
-        """Return the time, to the second."""
-        return f"{entry.at:%Y-%m-%d %H:%M:%S}"
+    def when(self, entry: LedgerEntry) -> SafeString:
+        """Return the time to the second, with its distance from now on hover."""
+        return times.exact(entry.at, now=timezone.now())
 
     @admin.display(description="axis")
     def of(self, entry: LedgerEntry) -> str:
@@ -89,8 +95,12 @@ class CreditEntryAdmin(RecordAdmin):
 
     list_display = ("granted_at", "amount", "account", "host", "app", "result_id", "rule")
     list_filter = ("app",)
-    search_fields = ("account__email", "account__name")
+    sorts = {"granted_at": BY_ID}
     search_numbers = ("result_id", "account_id", "host_id")
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = (
+        "Beginning of an account's address or name, or number of a result, account or host"
+    )
 
 
 @admin.register(ManualGrant, site=staff)
@@ -99,8 +109,9 @@ class ManualGrantAdmin(RecordAdmin):
 
     list_display = ("amount", "account", "reason", "granted_by", "actor")
     list_select_related = ("entry",)
-    search_fields = ("account__email", "account__name", "reason")
+    search_fields = ("reason",)
     search_numbers = ("account_id", "entry_id")
+    search_owners = {"account_id": searching.accounts}
 
     def amount(self, grant: ManualGrant) -> str:
         """Return the amount; it is negative if credit was revoked."""
@@ -113,8 +124,14 @@ class FileAdmin(RecordAdmin):
 
     list_display = ("name", "size", "md5", "created_at", "doomed_at")
     list_filter = (("doomed_at", admin.EmptyFieldListFilter),)
-    search_fields = ("name__startswith", "sha256__startswith", "md5__startswith")
-    search_names = ("name", "sha256")
+    sorts = {"name": Sort(("name",)), "created_at": BY_ID}
+    search_fields = ("md5",)
+    search_names = ("name",)
+    search_prefixes = (searching.NAME, Prefix("sha256", only=Q(doomed_at__isnull=True)))
+    search_help_text = (
+        "Beginning of a file's name or SHA-256, or number of a file; in the newest 10,000 files "
+        "also the MD5"
+    )
 
     def size(self, file: File) -> str:
         """Return the file size with a unit."""
@@ -126,8 +143,13 @@ class FileHoldAdmin(RecordAdmin):
     """The page of file holds, which protect unused files from deletion until a given time."""
 
     list_display = ("file", "account", "until")
-    search_fields = ("file__name__startswith", "file__sha256__startswith", "account__email")
+    sorts = {"file": Sort(("file_id", "account_id")), "until": Sort(("until",))}
     search_numbers = ("id", "file_id", "account_id")
+    search_owners = {"file_id": searching.files, "account_id": searching.accounts}
+    search_help_text = (
+        "Beginning of a file's name, or of an account's address or name, or number "
+        "of a file or account"
+    )
 
 
 @admin.register(JobFile, site=staff)
@@ -135,9 +157,14 @@ class JobFileAdmin(RecordAdmin):
     """The page of file names that accounts use in BOINC's remote job submission."""
 
     list_display = ("name", "account", "file", "created_at")
-    search_fields = ("name__startswith", "account__email")
+    sorts = {"created_at": BY_ID}
     search_numbers = ("id", "file_id", "account_id")
     search_names = ("name",)
+    search_prefixes = (searching.NAME,)
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = (
+        "Beginning of a name, or of an account's address or name, or number of a file or account"
+    )
 
 
 @admin.register(Installation, site=staff)
@@ -145,6 +172,7 @@ class InstallationAdmin(RecordAdmin):
     """The page of the project's identifier, which is also in the file `project-id`."""
 
     list_display = ("identifier",)
+    is_small = True
     search_fields = ("identifier",)
 
 
@@ -163,6 +191,7 @@ class TrickleUpAdmin(RecordAdmin):
         "handle_after",
     )
     list_filter = (("handled_at", admin.EmptyFieldListFilter), "app")
+    sorts = {"result_id": Sort(("result_id", "variety", "said_at")), "received_at": BY_ID}
     search_help_text = "Number of a result or a host"
     search_numbers = ("result_id", "host_id")
 
@@ -173,8 +202,10 @@ class TrickleDownAdmin(RecordAdmin):
 
     list_display = ("result_name", "host", "created_at", "sent_at")
     list_filter = (("sent_at", admin.EmptyFieldListFilter),)
-    search_help_text = "Number of a result or a host"
+    sorts = {"created_at": BY_ID}
+    search_help_text = "Number of a result, or of a host with messages that wait for it"
     search_numbers = ("result_id", "host_id")
+    search_leading = {"host_id": Q(sent_at__isnull=True)}
 
 
 @admin.register(UsageSample, site=staff)
@@ -193,6 +224,7 @@ class UsageSampleAdmin(RecordAdmin):
         "memory_bytes",
         "gpu_usage",
     )
+    sorts = {"result_id": Sort(("result_id", "at"))}
     search_help_text = "Number of a result"
     search_numbers = ("result_id",)
 
@@ -203,6 +235,7 @@ class FileRequestAdmin(RecordAdmin):
 
     list_display = ("host", "kind", "file_name", "state", "created_at", "sent_at", "done_at")
     list_filter = ("kind", "state")
+    sorts = {"created_at": BY_ID}
     search_fields = ("file_name",)
     search_numbers = ("id", "host_id")
 
@@ -213,7 +246,8 @@ class ThrottleBucketAdmin(RecordAdmin):
 
     list_display = ("key", "empty_at", "was_allowed", "recorded_at")
     list_filter = ("was_allowed",)
-    search_fields = ("key",)
+    sorts = {"key": Sort(("key",)), "empty_at": Sort(("empty_at",))}
+    search_prefixes = (Prefix("key"),)
 
 
 @admin.register(LoginNetwork, site=staff)
@@ -221,8 +255,10 @@ class LoginNetworkAdmin(RecordAdmin):
     """The page of networks from which accounts logged in."""
 
     list_display = ("account", "network", "last_login_at")
-    search_fields = ("account__email", "network")
+    sorts = {"last_login_at": Sort(("last_login_at",))}
+    search_fields = ("network",)
     search_numbers = ("account_id",)
+    search_owners = {"account_id": searching.accounts}
 
 
 @admin.register(Invitation, site=staff)
@@ -234,5 +270,6 @@ class InvitationAdmin(RecordAdmin):
 
     list_display = ("name", "uses", "max_uses", "created_at", "expire_at", "revoked_at")
     list_filter = (("revoked_at", admin.EmptyFieldListFilter),)
+    is_small = True
     search_fields = ("name",)
     fields = ("name", "uses", "max_uses", "created_at", "expire_at", "revoked_at")

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 from django.contrib import admin
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.html import format_html
@@ -14,8 +14,10 @@ from django.utils.safestring import SafeString
 
 from scheduler.admin.base import RecordAdmin, RecordInline, badge, link_to, nbytes_label, section
 from scheduler.admin.history import result_possibilities, result_state, result_title, timeline
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.sorting import Sort, is_number
 from scheduler.admin.site import staff
-from scheduler.lifecycle import Axis, ClientState, state_label
+from scheduler.lifecycle import Axis, ClientState, ServerState, state_label
 from scheduler.models import Result, ResultFile
 from scheduler.work.explain import explanation_of
 
@@ -42,8 +44,17 @@ class ResultAdmin(RecordAdmin):
         "granted_credit",
     )
     list_filter = ("server_state", "outcome", "validate_state", "file_delete_state", "app")
-    search_fields = ("name__startswith",)
+    sorts = {
+        "name": Sort(("name",)),
+        "report_deadline": Sort(
+            ("report_deadline",),
+            only=is_number("server_state", ServerState.IN_PROGRESS)
+            & Q(report_deadline__isnull=False),
+            note="This order lists only results in progress.",
+        ),
+    }
     search_names = ("name",)
+    search_prefixes = (searching.NAME,)
     search_help_text = "Beginning of a result's name, or number of a result or workunit"
     search_numbers = ("id", "workunit_id")
     inlines = (OutputsOfResult,)

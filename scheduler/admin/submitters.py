@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 
 from scheduler.admin.base import InlineBase, RecordAdmin, StaffAdmin, has_right, is_superuser
+from scheduler.admin.confirm import confirmation_page_with, is_confirmed_as_shown, shown_names
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.sorting import Sort
 from scheduler.admin.site import staff
-from scheduler.models import ApiToken, IdempotencyKey, Submitter, SubmitterApp
+from scheduler.models import ApiToken, Batch, IdempotencyKey, Submitter, SubmitterApp
 from scheduler.people import api_tokens, submitters
 from scheduler.people.audit import Event
 from scheduler.rights import Right
@@ -56,9 +60,11 @@ class SubmitterAdmin(StaffAdmin):
         "created_at",
     )
     list_filter = ("all_apps",)
+    is_small = True
     ordering = ("-account_id",)
-    search_fields = ("account__email", "account__name")
     search_numbers = ("account_id",)
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = "Beginning of an account's address or name, or its number"
     raw_id_fields = ("account",)
     fields = (
         "account",
@@ -91,17 +97,41 @@ class SubmitterAdmin(StaffAdmin):
         return "every app" if submitter.all_apps else (", ".join(names) or "no app")
 
     @admin.action(description="Forbid the selected people to submit", permissions=["change"])
-    def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> None:
-        """Remove the permissions of the selected accounts to submit; submitted work continues.
+    def forbid(self, request: HttpRequest, queryset: QuerySet[Submitter]) -> HttpResponse | None:
+        """Remove the permissions of the accounts to submit, after the user confirmed it.
 
-        Superusers are skipped, unless the user is a superuser.
+        Submitted work continues.  Superusers are skipped, unless the user is a superuser.
         """
         now = timezone.now()
-        rows = queryset.select_related("account")
+        rows = queryset.select_related("account").order_by("pk")
         if not is_superuser(request):
             rows = rows.filter(account__is_superuser=False)
+        allowed = [row for row in rows if row.all_apps or row.apps.all()]
+        if not is_confirmed_as_shown(self, request, len(allowed), "people"):
+            batches = Batch.objects.filter(
+                submitter__in=[row.account_id for row in allowed],
+                state__in=(Batch.State.INIT, Batch.State.IN_PROGRESS),
+            )
+            return confirmation_page_with(
+                self,
+                request,
+                "forbid",
+                verb="forbid these people to submit",
+                button="Yes, forbid them",
+                counts=(
+                    ("people who may submit", len(allowed)),
+                    ("open batches of these people", batches.count()),
+                ),
+                explanation=(
+                    "They can submit no more work for any app, and change or publish none, unless "
+                    "a role permits it. Submitted work continues. Limits and shares are kept."
+                ),
+                previewed=len(allowed),
+                **shown_names([f"{row}: {self.may_submit_for(row)}" for row in allowed]),
+            )
         count = sum(submitters.forbid(row.account, now=now) for row in rows)
         self.message_user(request, f"{count} people may no longer submit.")
+        return None
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[str, ...]:
         """Return the read-only fields.
@@ -122,7 +152,10 @@ class SubmitterAppAdmin(RecordAdmin):
     list_display = ("submitter", "app", "may_manage")
     list_filter = ("may_manage", "app")
     list_select_related = ("submitter__account",)
-    search_fields = ("submitter__account__email", "app__name")
+    is_small = True
+    search_fields = ("app__name",)
+    search_owners = {"submitter_id": searching.accounts}
+    search_help_text = "Beginning of an account's address or name, or a part of an app's name"
 
 
 @admin.register(ApiToken, site=staff)
@@ -136,8 +169,13 @@ class ApiTokenAdmin(RecordAdmin):
         "may_administer",
         ("revoked_at", admin.EmptyFieldListFilter),
     )
-    search_fields = ("account__email", "account__name", "name")
+    search_fields = ("name",)
     search_numbers = ("id", "account_id")
+    search_owners = {"account_id": searching.accounts}
+    search_help_text = (
+        "Beginning of an account's address or name, or number of a token or account; in the newest "
+        "10,000 tokens also parts of their names"
+    )
     actions = ("revoke",)
     fields = (
         "account",
@@ -161,21 +199,47 @@ class ApiTokenAdmin(RecordAdmin):
         return has_right(request, Right.ADMINISTER_PROJECT)
 
     @admin.action(description="Revoke the selected tokens permanently", permissions=["revoke"])
-    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> None:
-        """Revoke the selected tokens and all tokens that were created with them.
+    def revoke(self, request: HttpRequest, queryset: QuerySet[ApiToken]) -> HttpResponse | None:
+        """Revoke the tokens and all tokens made with them, after the user confirmed it.
 
         Only superusers may revoke tokens of superusers; other users get an error for such tokens.
         """
-        now, revoked, kept = timezone.now(), 0, 0
-        for token in queryset.select_related("account"):
-            if token.account.is_superuser and not is_superuser(request):
-                kept += 1
-                continue
-            revoked += api_tokens.revoke(account=token.account, token_id=token.pk, now=now)
+        valid = list(
+            queryset.filter(revoked_at=None).select_related("account").order_by("account_id", "pk")
+        )
+        tokens = [t for t in valid if is_superuser(request) or not t.account.is_superuser]
+        if not is_confirmed_as_shown(self, request, len(tokens), "tokens"):
+            return self._confirm(request, tokens)
+        now = timezone.now()
+        revoked = sum(
+            api_tokens.revoke(account=token.account, token_id=token.pk, now=now) for token in tokens
+        )
         self.message_user(request, f"{revoked} tokens were revoked.")
-        if kept:
+        if kept := len(valid) - len(tokens):
             msg = f"{kept} tokens belong to superusers. Hint: ask a superuser to revoke them."
             self.message_user(request, msg, messages.ERROR)
+        return None
+
+    def _confirm(self, request: HttpRequest, tokens: Sequence[ApiToken]) -> HttpResponse:
+        """Return the page that shows which tokens would be revoked."""
+        below = api_tokens.descendants([token.pk for token in tokens])
+        return confirmation_page_with(
+            self,
+            request,
+            "revoke",
+            counts=(
+                ("tokens", len(tokens)),
+                ("valid tokens that were made with them", len(below)),
+            ),
+            explanation=(
+                "This cannot be undone. Programs with these tokens, and with those that were made "
+                "with them, are refused at once."
+            ),
+            previewed=len(tokens),
+            **shown_names(
+                [f"{token} of {token.account} ({self.scopes(token)})" for token in tokens]
+            ),
+        )
 
 
 @admin.register(IdempotencyKey, site=staff)
@@ -184,6 +248,8 @@ class IdempotencyKeyAdmin(RecordAdmin):
 
     list_display = ("account", "key", "status", "created_at")
     list_filter = ("status",)
-    search_fields = ("account__email", "key")
+    sorts = {"created_at": Sort(("created_at",))}
+    search_fields = ("key",)
     search_numbers = ("id", "account_id")
+    search_owners = {"account_id": searching.accounts}
     fields = ("account", "key", "status", "answer", "created_at")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.contrib import admin
 
 from scheduler.admin.base import RecordAdmin, RecordInline, section
+from scheduler.admin.lists.sorting import BY_ID, Sort
 from scheduler.admin.site import staff
 from scheduler.models import Bundle, BundleMember
 from scheduler.work import task_lists
@@ -36,6 +37,7 @@ class BundleAdmin(RecordAdmin):
         "claims",
     )
     list_filter = ("state", "is_ready", "app")
+    sorts = {"id": BY_ID}
     search_numbers = ("id", "batch_id")
     readonly_fields = ("label",)
     fieldsets = (
@@ -55,4 +57,5 @@ class BundleMemberAdmin(RecordAdmin):
     """The page of the members of all task lists."""
 
     list_display = ("bundle", "workunit")
+    sorts = {"bundle": Sort(("bundle_id", "workunit_id")), "workunit": Sort(("workunit_id",))}
     search_numbers = ("bundle_id", "workunit_id")

@@ -1,4 +1,4 @@
-"""Admin pages of workunits, with actions to cancel, hold and release them."""
+"""Admin pages of workunits, with actions to cancel, retry, hold and release them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,28 @@ from django import forms
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.helpers import ActionForm
-from django.db.models import Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString
 
-from scheduler.admin.base import RecordAdmin, RecordInline, badge, bits_label, section
-from scheduler.admin.confirm import confirmation_page, is_confirmed
+from scheduler import sql
+from scheduler.admin.apps import revalidations
+from scheduler.admin.base import (
+    RecordAdmin,
+    RecordInline,
+    badge,
+    bits_label,
+    is_bigint,
+    section,
+)
+from scheduler.admin.confirm import (
+    confirmation_page,
+    confirmation_page_of_retry,
+    is_confirmed,
+    is_confirmed_as_shown,
+)
 from scheduler.admin.history import (
     possibilities,
     result_state,
@@ -24,16 +39,41 @@ from scheduler.admin.history import (
     timeline,
     workunit_state,
 )
+from scheduler.admin.lists import searching
+from scheduler.admin.lists.sorting import BY_ID, Sort
 from scheduler.admin.site import staff
-from scheduler.lifecycle import NO_RESULT, Axis, ErrorMask, WorkunitState, state_label
+from scheduler.admin.work import targets
+from scheduler.admin.work.targets import TargetFilter
+from scheduler.health import recent_failures
+from scheduler.lifecycle import (
+    NO_RESULT,
+    Axis,
+    ErrorMask,
+    ReleaseState,
+    WorkunitState,
+    state_label,
+)
 from scheduler.models import Dependency, Result, Workunit, WorkunitFile
+from scheduler.people.quotas import QuotaExceeded
+from scheduler.results import revalidate
 from scheduler.work import control as operations
 from scheduler.work import explain as queries
+from scheduler.work import retry as retries
+from scheduler.work.batches import BatchNotReady
+from scheduler.work.submission.new_batches import BatchRefused
 
 #: Maximum number of workunits that an action changes.  The actions of batches have no such limit.
 MAX_ACTION_ROWS = 10_000
 #: Maximum number of workunits that the action `explain` explains.
 MAX_EXPLAINED = 20
+#: Maximum number of codes that the list offers as a filter.
+MAX_HOLD_CODES = 20
+_HOLD_CODE = re.compile(r"-?[0-9]{1,9}")
+#: The reason why a cancellation, a hold or a release is impossible.
+_WAITING = "wait for other workunits"
+
+#: The errors of `retries.retry`, whose messages are shown.
+RETRY_REFUSALS = (BatchNotReady, operations.WorkunitsNotFound, BatchRefused, QuotaExceeded)
 
 Filters = list[tuple[str, str]]
 
@@ -58,6 +98,55 @@ class AnswerFilter(admin.SimpleListFilter):
         if self.value() not in WorkunitState.__members__:
             return queryset
         return queryset.filter(self._RULES[WorkunitState[str(self.value())]])
+
+
+class HoldCodeFilter(admin.SimpleListFilter):
+    """Filters held workunits by their code; Django's own filter reads the whole table."""
+
+    title = "code of the hold"
+    parameter_name = "hold_code"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:
+        """Return a choice for each code that held workunits have, at most `MAX_HOLD_CODES`."""
+        rows = sql.fetch("work/read_hold_codes", {"limit": MAX_HOLD_CODES})
+        return [(str(row["hold_code"]), str(row["hold_code"])) for row in rows]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the workunits with the chosen code; all of them for a text that is no code."""
+        code = self.value() or ""
+        return queryset.filter(hold_code=int(code)) if _HOLD_CODE.fullmatch(code) else queryset
+
+
+class FailedResultsFilter(admin.SimpleListFilter):
+    """Filters workunits by a minimum of failed results, among the recent failures.
+
+    There is no index of failed results, so only a limited number of results is read
+    (`recent_failures.workunits`); a text above the list describes which.
+    """
+
+    title = "failed results"
+    parameter_name = "failed_results"
+    _MINIMA = ("1", "2", "5", "10")
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Filters:
+        """Return a choice for each minimum."""
+        return [(number, f"{number} or more") for number in self._MINIMA]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        minimum = self.chosen(request)
+        if minimum is None:
+            return queryset
+        app = request.GET.get("app__id__exact", "")
+        ids = recent_failures.workunits(
+            minimum, app_id=int(app) if is_bigint(app) else None, now=timezone.now()
+        )
+        return queryset.filter(pk__in=ids)
+
+    @classmethod
+    def chosen(cls, request: HttpRequest) -> int | None:
+        """Return the minimum in the query string, or None if it has none of the choices."""
+        value = request.GET.get(cls.parameter_name)
+        return int(value) if value in cls._MINIMA else None
 
 
 class HoldForm(ActionForm):
@@ -89,27 +178,44 @@ class WorkunitAdmin(RecordAdmin):
         "validation",
         "assimilation",
         "files",
+        "failed_results",
         "batch",
+        "target",
         "created_at",
     )
     list_filter = (
         AnswerFilter,
+        FailedResultsFilter,
+        TargetFilter,
         "release_state",
-        "hold_code",
+        HoldCodeFilter,
         "need_validate",
         "assimilate_state",
         "file_delete_state",
         ("cancel_requested_at", admin.EmptyFieldListFilter),
         "app",
     )
-    search_fields = ("name__startswith",)
+    sorts = {"name": Sort(("name",)), "created_at": BY_ID}
     search_names = ("name",)
+    search_prefixes = (searching.NAME,)
     search_help_text = "Beginning of a workunit's name, or its number"
     inlines = (InputsOfWorkunit,)
-    actions = ("cancel", "hold", "release_again", "explain")
-    audited_actions = frozenset({"cancel", "hold", "release_again"})
+    actions = (
+        "cancel",
+        "retry",
+        "hold",
+        "release_again",
+        "look_again",
+        "reset_class",
+        "validate_again",
+        "retarget",
+        "explain",
+    )
+    #: `revalidate.request` and `retarget.retarget` record their own entries.
+    audited_actions = frozenset(set(actions) - {"explain", "validate_again", "retarget"})
     action_form = HoldForm
     change_form_template = "scheduler/admin/workunit.html"
+    change_list_template = "scheduler/admin/workunit_list.html"
     readonly_fields = ("answer", "release", "validation", "assimilation", "files", "errors")
     fieldsets = (
         section(None, "name", "app", "batch", "queue", "priority", "command_line", "created_at"),
@@ -186,7 +292,40 @@ class WorkunitAdmin(RecordAdmin):
         ),
     )
 
+    def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
+        """Return the columns; that of the target only for a list of targeted work.
+
+        With all columns, the list is wider than a usual window.
+        """
+        is_targeted = any(name.startswith("target") for name in request.GET)
+        columns = super().get_list_display(request)
+        return tuple(column for column in columns if is_targeted or column != "target")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the workunits with the number of their failed results, as `n_failed`."""
+        failed = Result.objects.filter(
+            workunit=OuterRef("pk"), outcome__in=recent_failures.FAILED
+        ).order_by()
+        counted = failed.values("workunit").annotate(number=Count("pk")).values("number")
+        number = Coalesce(Subquery(counted), 0)
+        workunits: QuerySet[Any] = super().get_queryset(request).annotate(n_failed=number)
+        return workunits
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return the list, with the limits of the filter of failed results if it is chosen."""
+        note: dict[str, Any] = {}
+        if FailedResultsFilter.chosen(request) is not None:
+            note = {"failures": recent_failures}
+        return super().changelist_view(request, note | (extra_context or {}))
+
     # Columns
+
+    @admin.display(description="failed results")
+    def failed_results(self, workunit: Any) -> int:
+        """Return the number of results with an error of the client or of the validation."""
+        return int(workunit.n_failed)
 
     def answer(self, workunit: Workunit) -> SafeString:
         """Return a badge with the state of the answer: open, canonical or failed."""
@@ -208,6 +347,10 @@ class WorkunitAdmin(RecordAdmin):
         """Return a badge with the deletion state of the input files."""
         return badge(state_label(Axis.WORKUNIT_FILES, workunit.file_delete_state))
 
+    def target(self, workunit: Workunit) -> SafeString | str:
+        """Return the host, account or team that gets the workunit, or a dash for every host."""
+        return targets.label(workunit)
+
     @admin.display(description="why it failed")
     def errors(self, workunit: Workunit) -> str:
         """Return the names of the bits in the error mask."""
@@ -221,30 +364,157 @@ class WorkunitAdmin(RecordAdmin):
 
         The transitioner then cancels them.
         """
-        if not is_confirmed(request):
-            ids = queryset.order_by().values("id")[:MAX_ACTION_ROWS]
-            return confirmation_page(self, request, Workunit.objects.filter(pk__in=ids), "cancel")
+        ids = self._ids(request, queryset)
+        if ids is None:
+            return None
+        if not is_confirmed_as_shown(self, request, len(ids), "workunits"):
+            return self._confirm(request, queryset, "cancel")
         reason = f"cancelled in the administration by {request.user}"
         self._act(request, queryset, "are being cancelled", operations.cancel, reason=reason)
         return None
 
+    @admin.action(description="Retry the selected failed workunits", permissions=["move"])
+    def retry(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
+        """Submit failed workunits again in their batches, after the user confirmed it."""
+        ids = self._ids(request, queryset)
+        if ids is None:
+            return None
+        chosen = Workunit.objects.filter(pk__in=ids)
+        if not is_confirmed(request):
+            return confirmation_page_of_retry(self, request, chosen, with_cancelled=True)
+        failed = chosen.exclude(error_mask=0).filter(retried_as__isnull=True, batch__isnull=False)
+        names_by_batch: dict[int, list[str]] = {}
+        for batch_id, name in failed.values_list("batch_id", "name").order_by("batch_id", "id"):
+            names_by_batch.setdefault(batch_id, []).append(name)
+        for batch_id, names in names_by_batch.items():
+            with self.refusals_shown(request, *RETRY_REFUSALS):
+                done = retries.retry(batch_id, names=names, now=timezone.now())
+                self.message_user(request, retried_sentence(done))
+        if not names_by_batch:
+            self.refuse(
+                request,
+                "None of the workunits can be retried: they did not fail, were retried before, or "
+                "belong to no batch. Hint: submit workunits without a batch again.",
+            )
+        return None
+
     @admin.action(description="Hold the selected workunits back", permissions=["move"])
-    def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Stop sending results of the workunits until they are released; store the code, if any."""
+    def hold(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
+        """Stop sending results of the workunits until they are released, after a confirmation.
+
+        Stores the code, if there is one.
+        """
         code = request.POST.get("hold_code") or None
-        if code is not None and not re.fullmatch(r"-?[0-9]{1,9}", code):
+        if code is not None and not _HOLD_CODE.fullmatch(code):
             self.refuse(
                 request,
                 f"The code {code[:20]!r} is not a number. Hint: leave it empty, or write -7.",
             )
-            return
+            return None
+        if not is_confirmed(request):
+            explanation = (
+                "Unsent results of these workunits are not sent before the workunits are released. "
+                "Results in progress continue, and can be reported. The code replaces an earlier "
+                "one."
+            )
+            with_code = f" with the code {code}" if code else " without a code"
+            return self._confirm(
+                request,
+                queryset,
+                "hold",
+                explanation=f"Hold{with_code}. {explanation}",
+                hidden={"hold_code": code or ""},
+            )
         hold_code = None if code is None else int(code)
         self._act(request, queryset, "held", operations.hold, hold_code=hold_code)
+        return None
 
     @admin.action(description="Release the selected workunits", permissions=["move"])
-    def release_again(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
-        """Release held workunits."""
+    def release_again(
+        self, request: HttpRequest, queryset: QuerySet[Workunit]
+    ) -> HttpResponse | None:
+        """Release held workunits, after the user confirmed it."""
+        if not is_confirmed(request):
+            ids = self._ids(request, queryset)
+            if ids is None:
+                return None
+            held_workunits = Workunit.objects.filter(pk__in=ids, release_state=ReleaseState.HELD)
+            explanation = (
+                "Results of the held workunits are sent again as soon as hosts request work. Holds "
+                "by submitters end, too. Other workunits do not change."
+            )
+            counts = (("held workunits", held_workunits.count()),)
+            texts = {"verb": "release", "explanation": explanation, "counts": counts}
+            return self._confirm(request, queryset, "release_again", **texts)
         self._act(request, queryset, "released", operations.release)
+        return None
+
+    @admin.action(description="Look at the selected workunits again", permissions=["move"])
+    def look_again(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
+        """Make the workunits due for the transitioner, after the user confirmed it."""
+        if not is_confirmed(request):
+            explanation = (
+                "The transitioner decides again, within seconds, what each of these workunits "
+                "needs: results, validation, assimilation or deletion of files. A workunit in "
+                "order does not change."
+            )
+            texts = {"verb": "look again at", "explanation": explanation}
+            return self._confirm(request, queryset, "look_again", **texts)
+        self._act(request, queryset, "are being looked at again", operations.look_again)
+        return None
+
+    @admin.action(description="Reset the class of the selected workunits", permissions=["move"])
+    def reset_class(
+        self, request: HttpRequest, queryset: QuerySet[Workunit]
+    ) -> HttpResponse | None:
+        """Unbind the workunits from class of computers and version, after a confirmation."""
+        if not is_confirmed(request):
+            explanation = (
+                "Computers of every class, and every version of the app, can then get results of "
+                "these workunits; the first one binds them again. Workunits with results in "
+                "progress, or with results that will be compared, do not change."
+            )
+            texts = {"verb": "reset the class of", "explanation": explanation}
+            return self._confirm(request, queryset, "reset_class", **texts)
+        self._act(
+            request,
+            queryset,
+            "can be sent to any class",
+            operations.reset_class,
+            impossible="have results of their class",
+        )
+        return None
+
+    @admin.action(description="Validate the selected workunits again", permissions=["move"])
+    def validate_again(
+        self, request: HttpRequest, queryset: QuerySet[Workunit]
+    ) -> HttpResponse | None:
+        """Withdraw the verdicts of the workunits, so that they are validated again.
+
+        Shows first what will change; `revalidate.request` writes the audit entry.
+        """
+        ids = self._ids(request, queryset)
+        if ids is None:
+            return None
+        chosen = revalidate.choose_among(ids)
+        if not chosen.ids:
+            sentences = revalidations.reasons(chosen) or ["The selected workunits do not exist."]
+            self.refuse(request, " ".join(sentences))
+            return None
+        if not is_confirmed(request):
+            return revalidations.confirmation(self, request, chosen)
+        requested_ids = revalidate.request(chosen.ids, now=timezone.now())
+        self.message_user(request, revalidations.done_sentence(requested_ids))
+        return None
+
+    @admin.action(description="Change the target of the selected workunits", permissions=["move"])
+    def retarget(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
+        """Send the workunits only to a host, account or team, or to every host, after a preview.
+
+        The operation writes the audit entry.
+        """
+        ids = self._ids(request, queryset)
+        return None if ids is None else targets.page(self, request, ids, "retarget")
 
     @admin.action(description="Explain what the selected workunits wait for", permissions=["view"])
     def explain(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> None:
@@ -258,19 +528,37 @@ class WorkunitAdmin(RecordAdmin):
         queryset: QuerySet[Workunit],
         done: str,
         operation: Callable[..., operations.Outcome],
+        impossible: str = _WAITING,
         **arguments: Any,
     ) -> None:
-        ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
-        if len(ids) > MAX_ACTION_ROWS:
-            msg = (
-                f"More than {MAX_ACTION_ROWS} workunits are selected. "
-                "Hint: use the actions of their batch."
-            )
-            self.refuse(request, msg)
+        ids = self._ids(request, queryset)
+        if ids is None:
             return
         with self.refusals_shown(request, LookupError, ValueError):
             outcome = operation(ids=ids, now=timezone.now(), **arguments)
-            self.message_user(request, outcome_sentence(outcome, done))
+            self.message_user(request, outcome_sentence(outcome, done, impossible))
+
+    def _confirm(
+        self, request: HttpRequest, queryset: QuerySet[Workunit], action: str, **content: Any
+    ) -> HttpResponse | None:
+        """Return the page that asks for a confirmation, or None after a refusal of too many."""
+        ids = self._ids(request, queryset)
+        if ids is None:
+            return None
+        workunits = Workunit.objects.filter(pk__in=ids)
+        return confirmation_page(self, request, workunits, action, **content)
+
+    def _ids(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> list[int] | None:
+        """Return the ids of the selected workunits, or None after a refusal of too many."""
+        ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
+        if len(ids) <= MAX_ACTION_ROWS:
+            return ids
+        msg = (
+            f"More than {MAX_ACTION_ROWS} workunits are selected. "
+            "Hint: use the actions of their batch."
+        )
+        self.refuse(request, msg)
+        return None
 
     # The page of one workunit
 
@@ -311,16 +599,30 @@ def _line(result: Result, workunit: Workunit) -> dict[str, Any]:
     }
 
 
-def outcome_sentence(outcome: operations.Outcome, done: str) -> str:
+def retried_sentence(done: retries.Retried) -> str:
+    """Return a sentence with the numbers of workunits that were retried, and that were not."""
+    sentence = f"Submitted again: {done.count}"
+    for count, words in (
+        (done.cancelled, "cancelled"),
+        (done.inputs_gone, "without input files"),
+        (done.names_taken, "with a taken name"),
+        (done.refused_by_queue, "refused by the queue"),
+    ):
+        sentence += f"; {words}: {count}" if count else ""
+    return f"{sentence}."
+
+
+def outcome_sentence(outcome: operations.Outcome, done: str, impossible: str = _WAITING) -> str:
     """Return a sentence with the numbers of changed and unchanged workunits.
 
-    `done` describes the changed workunits, for example "released".
+    `done` describes the changed workunits, for example "released", and `impossible` those whose
+    state does not allow the change.
     """
     sentence = f"{outcome.changed} {done}"
     for count, words in (
         (outcome.already, "already were"),
         (outcome.finished, "are finished and unchanged"),
-        (outcome.impossible, "wait for other workunits and are unchanged"),
+        (outcome.impossible, f"{impossible} and are unchanged"),
     ):
         sentence += f", {count} {words}" if count else ""
     return f"{sentence}."
@@ -331,9 +633,10 @@ class WorkunitFileAdmin(RecordAdmin):
     """The page of the input files of workunits."""
 
     list_display = ("workunit", "position", "file", "open_name", "copy_file", "sticky")
-    search_fields = ("file__name__startswith",)
+    sorts = {"workunit": Sort(("workunit_id", "position")), "file": Sort(("file_id",))}
     search_help_text = "Beginning of a file's name, or number of a workunit"
     search_numbers = ("workunit_id",)
+    search_owners = {"file_id": searching.files}
 
 
 @admin.register(Dependency, site=staff)
@@ -341,5 +644,6 @@ class DependencyAdmin(RecordAdmin):
     """The page of dependencies between workunits."""
 
     list_display = ("id", "parent", "child")
+    sorts = {"id": BY_ID, "parent": Sort(("parent_id", "child_id")), "child": Sort(("child_id",))}
     search_help_text = "Number of a workunit"
     search_numbers = ("parent_id", "child_id")

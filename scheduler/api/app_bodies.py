@@ -10,7 +10,13 @@ from rest_framework import serializers
 from scheduler.api.http.body import INT4, Column, Duration, JsonObject, NameField, RowShown, Strict
 from scheduler.config import MAX_TERMINATION_TIME
 from scheduler.models import App
-from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessRule
+from scheduler.models.science import (
+    MAX_APP_DESCRIPTION,
+    AppKind,
+    CreditRule,
+    OneResultPer,
+    SuccessRule,
+)
 
 #: Maximum of every duration: ten years.
 _MAX_SECONDS = 10 * 366 * 86400
@@ -39,6 +45,7 @@ class AppOut(RowShown):
     id = Column()
     name = Column()
     user_friendly_name = Column()
+    description = Column()
     kind = Column()
     success_rule = Column()
     deprecated = Column()
@@ -106,6 +113,10 @@ class ChangedApp(Strict):
     """The fields of an app that can be changed."""
 
     user_friendly_name = _text(254)
+    description = _text(
+        MAX_APP_DESCRIPTION,
+        help_text="Plain text about the computation and its purpose, for the front page.",
+    )
     kind = serializers.ChoiceField(
         AppKind.values, required=False, help_text="Cannot be changed once the app has versions."
     )

@@ -42,7 +42,9 @@ _DESCRIPTIONS = {
 _TAGS = {
     "": "project",
     "app-versions": "apps",
+    "computers": "hosts",
     "me": "tokens",
+    "ownership-verifications": "accounts",
     "platforms": "apps",
     "statistics": "project",
     "status": "project",

@@ -81,8 +81,9 @@ class SignatureMissing(BadSignature):
         shown = ", ".join(names[:_MAX_LISTED]) + (", ..." if len(names) > _MAX_LISTED else "")
         super().__init__(
             f"No signature was given for {shown}, and this server does not sign "
-            "(ONLINE_SIGNING is off). Hint: write them by `manage.py publish_app ... --prepare "
-            "DIR`, sign them on the machine that has the key by `python3 sign.py sign DIR`, and "
+            "(ONLINE_SIGNING is off). Hint: get the files by *Files to sign* in the "
+            "administration, or write them by `manage.py publish_app ... --prepare DIR`, sign them "
+            "on the machine that has the key by `python3 sign.py sign DIR`, and "
             "publish with their .sig files (docs/signing.md)."
         )
 
@@ -120,6 +121,8 @@ class Facts:
     image: str = ""
     source_url: str = ""
     beta: bool = False
+    #: The share of the hosts that may get the version at first (`apps.rollouts`).
+    rollout_percent: int = 100
 
 
 def publish(  # noqa: PLR0913  the four facts of a version, its files, and two flags
@@ -217,6 +220,10 @@ def would_create(
 
 
 def _check_number(facts: Facts) -> None:
+    if not 0 <= facts.rollout_percent <= 100:  # noqa: PLR2004  percent
+        raise BadPackage(
+            f"The roll-out is {facts.rollout_percent} %. Hint: give a number from 0 to 100."
+        )
     if 0 < facts.version_num <= _MAX_VERSION:
         return
     raise BadPackage(
@@ -278,6 +285,8 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files) -> Publi
         "image": facts.image,
         "source_url": facts.source_url,
         "created_at": files.now,
+        "rollout_percent": facts.rollout_percent,
+        "rollout_at": files.now,
     }
     contents = files.signed.contents
     described = _described(files.package)
@@ -526,15 +535,15 @@ def _wanted(
     package: Package, contents: Sequence[storage.Staged], version_num: int
 ) -> dict[str, file_rows.Wanted]:
     return {
-        item.digest.sha256: file_rows.Wanted(item, _versioned(file.name, version_num))
+        item.digest.sha256: file_rows.Wanted(item, versioned_name(file.name, version_num))
         for file, item in zip(package.files, contents, strict=True)
     }
 
 
-def _versioned(name: str, version_num: int) -> str:
+def versioned_name(name: str, version_num: int) -> str:
     """Return a file name without folders, with the version number before the suffix.
 
-    >>> _versioned("bin/sieve.exe", 12)
+    >>> versioned_name("bin/sieve.exe", 12)
     'sieve_12.exe'
     """
     stem, dot, suffix = name.rpartition("/")[2].rpartition(".")

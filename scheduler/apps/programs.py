@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import IO
 
 from django.conf import settings
 from django.db import transaction
@@ -20,10 +21,12 @@ from django.db.models import Prefetch
 from scheduler import storage
 from scheduler.apps import app_versions
 from scheduler.apps.app_versions import Facts, Published
+from scheduler.apps.published import newest_of
 from scheduler.apps.rules.packaging import (
     RUN,
     UNIX_PLATFORMS,
     BadPackage,
+    FileRoles,
     Package,
     PackedFile,
     check_image,
@@ -47,6 +50,8 @@ class Order(Facts):
 
     platforms: Sequence[str] = ()
     main_program: str | None = None
+    #: The roles of the files of a native app, if the package has no `version.xml`.
+    roles: FileRoles = field(default_factory=FileRoles)
     create_platform: bool = False
     #: Whether the version includes files that `version.xml` does not list, as in BOINC's server.
     with_unlisted: bool = False
@@ -70,6 +75,40 @@ class Outcome:
     @property
     def versions(self) -> list[AppVersion]:
         return [published.version for published in self.published]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFile:
+    """A file that would be published; `is_signed_here` unless its signature is uploaded."""
+
+    name: str
+    nbytes: int
+    sha256: str
+    main_program: bool
+    executable: bool
+    is_signed_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedVersion:
+    """A version that would be published for a platform.
+
+    `exists` is true if it was published before, with the same files.  `newest` is the newest
+    version of the same plan class that hosts of the platform get now, or None.
+    """
+
+    platform: str
+    exists: bool
+    newest: AppVersion | None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The files and the versions, one for each platform, that `publish` would publish."""
+
+    files: tuple[PlannedFile, ...]
+    versions: tuple[PlannedVersion, ...]
+    plan_class: str
 
 
 #: Writes the rows of a prepared version, in the caller's transaction if there is one.
@@ -151,6 +190,47 @@ def examine(app: App, order: Order, source: storage.Source | None) -> bool:
         )
 
 
+def plan(app: App, order: Order, source: storage.Source | None) -> Plan:
+    """Return what `publish` would publish; nothing is written.
+
+    Raises the exceptions of `publish`.
+    """
+    check(app, order, source)
+    platforms, facts = platforms_of(app, order), _facts(app, order)
+    with _contents(app, order, source) as (package, contents):
+        signed = app_versions.sign(package, contents, order.signatures)
+        app_versions.would_create(
+            app=app,
+            platforms=platforms,
+            facts=facts,
+            package=package,
+            signed=signed,
+            create_platform=order.create_platform,
+        )
+        rows = zip(package.files, contents, signed.made_here, strict=True)
+        planned_files = tuple(
+            PlannedFile(
+                file.name,
+                item.digest.nbytes,
+                item.digest.sha256,
+                main_program=file.main_program,
+                executable=file.executable,
+                is_signed_here=is_made_here,
+            )
+            for file, item, is_made_here in rows
+        )
+    existing = AppVersion.objects.filter(
+        app=app, version_num=facts.version_num, plan_class=facts.plan_class
+    )
+    names = set(existing.values_list("platform__name", flat=True))
+    newest = newest_of(app, platforms, facts.plan_class)
+    return Plan(
+        planned_files,
+        tuple(PlannedVersion(name, name in names, newest.get(name)) for name in platforms),
+        facts.plan_class,
+    )
+
+
 def unsigned(
     app: App, order: Order, source: storage.Source | None, stack: ExitStack
 ) -> dict[str, storage.Staged]:
@@ -172,13 +252,27 @@ def prepare(app: App, order: Order, source: storage.Source | None, folder: str) 
     archive.  A manifest for `signer/sign.py` is added.  The version is not written to the database.
     Raises `BadPackage` and `storage.UnreadablePackage`.
     """
+    with _to_sign(app, order, source) as (named, facts):
+        storage.write_prepared(folder, named, facts)
+        return sorted(named)
+
+
+def prepare_zip(app: App, order: Order, source: storage.Source | None) -> IO[bytes]:
+    """Return an open .zip with the folder that `prepare` writes, with the same exceptions."""
+    with _to_sign(app, order, source) as (named, facts):
+        return storage.zip_prepared("to-sign", named, facts)
+
+
+@contextmanager
+def _to_sign(
+    app: App, order: Order, source: storage.Source | None
+) -> Iterator[tuple[dict[str, storage.Staged], dict[str, object]]]:
+    """Yield the staged files of a version by name, and the facts for the manifest."""
     check(app, order, source)
     with _contents(app, order, source) as (package, contents):
         app_versions.given_signatures(package.files, contents, {})
         named = {file.name: item for file, item in zip(package.files, contents, strict=True)}
-        version = f"{order.version_num / 100:.2f}"
-        storage.write_prepared(folder, named, {"app": app.name, "version": version})
-    return sorted(named)
+        yield named, {"app": app.name, "version": f"{order.version_num / 100:.2f}"}
 
 
 def with_files(versions: Sequence[AppVersion]) -> list[AppVersion]:
@@ -209,6 +303,9 @@ def check(app: App, order: Order, source: storage.Source | None) -> None:
     if order.main_program and app.kind != AppKind.NATIVE:
         msg = f"App {app} is of kind {app.kind}, whose main program is the server's launcher."
         raise BadPackage(f"{msg} Hint: leave main_program out.")
+    if order.roles and app.kind != AppKind.NATIVE:
+        msg = f"App {app} is of kind {app.kind}, whose files keep their names and roles."
+        raise BadPackage(f"{msg} Hint: leave the logical names and roles of files out.")
     for name, value, max_length in (
         ("cmdline", order.cmdline, _MAX_CMDLINE),
         ("plan_class", order.plan_class, _MAX_PLAN_CLASS),
@@ -254,6 +351,7 @@ def _contents(
             main_program=order.main_program,
             executables=source.executables,
             with_unlisted=order.with_unlisted,
+            roles=order.roles,
         )
         with app_versions.staged(package) as contents:
             yield package, contents

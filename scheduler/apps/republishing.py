@@ -191,7 +191,11 @@ def _of(renewal: Renewal, signatures: Mapping[str, str]) -> dict[str, str]:
 
 
 def _replace(earlier: AppVersion, new: AppVersion) -> None:
-    columns = ("avg_ncpus", "min_core_version", "max_core_version")
+    columns = (
+        *("avg_ncpus", "min_core_version", "max_core_version"),
+        *("rollout_percent", "max_error_percent", "min_rollback_results"),
+        *("rolled_back_at", "rollback_reason"),
+    )
     for column in columns:
         setattr(new, column, getattr(earlier, column))
     new.save(update_fields=columns)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from mmap import ACCESS_READ, mmap
 from tempfile import SpooledTemporaryFile
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ from scheduler.sql import plans
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
+
+    from scheduler.boinc.wire.spare import Body
 
 log = logging.getLogger(__name__)
 
@@ -101,12 +104,10 @@ def reply(
     refused: RpcOutcome | None
     keeps_tasks, client_version = True, 0
     try:
-        with _received(length, read, max_bytes=max_bytes) as (size, read_body):
+        with _received(length, read, max_bytes=max_bytes) as body:
             # Clients send a wrong content type (trap 2), so the raw bytes are read, never a form.
-            # No local variable refers to the body, so that it is freed after decoding.
-            request = requests.decode_request(
-                _body(size, read_body, max_bytes=max_bytes), max_results=config.max_results_accepted
-            )
+            # No local variable refers to the bytes, so that they are freed after decoding.
+            request = requests.decode_request(body(), max_results=config.max_results_accepted)
             keeps_tasks = addresses.has_tasks(request)
             client_version = request.client_version
             decoded_at = perf_counter()
@@ -177,44 +178,47 @@ class _TooLong(Exception):
 @contextmanager
 def _received(
     length: str, read: Callable[[int], bytes], *, max_bytes: int
-) -> Iterator[tuple[str, Callable[[int], bytes]]]:
-    """Yield the size of a request's body and a function that reads it; a long body is spooled.
+) -> Iterator[Callable[[], Body]]:
+    """Yield a function that returns a request's body; a long body is a mapped file.
 
     The block of the `with` statement runs for one long request at a time, to limit memory.  A long
     request is received completely before it enters the queue.  Otherwise a slow client would block
     other clients with long requests, and slow transfers could not be detected and aborted.  Raises
-    `QueueFull` if too many long requests are queued, or if this one is queued for too long.
+    `_TooLong` if the body is longer than `max_bytes`, and `QueueFull` if too many long requests are
+    queued, or if this one is queued for too long.
     """
-    if length and not _LONG_BYTES < _as_int(length) <= max_bytes:
-        yield length, read
+    if _as_int(length) > max_bytes:
+        raise _TooLong(length)
+    if length and _as_int(length) <= _LONG_BYTES:
+        yield lambda: _body(_as_int(length), read)
         return
     with SpooledTemporaryFile(_LONG_BYTES) as file:
         for chunk in _chunks(int(length or max_bytes + 1), read):
             file.write(chunk)
         size = file.tell()
-        file.seek(0)
+        if size > max_bytes:
+            raise _TooLong(size)
         if size <= _LONG_BYTES:
-            yield str(size), file.read
+            file.seek(0)
+            yield lambda: _body(size, file.read)
             return
+        file.flush()
         if not _long_slots.acquire(blocking=False):
             raise QueueFull
         try:
             if not _long_lock.acquire(timeout=_LONG_TIMEOUT_SECONDS):
                 raise QueueFull
             try:
-                yield str(size), file.read
+                yield lambda: mmap(file.fileno(), size, access=ACCESS_READ)
             finally:
                 _long_lock.release()
         finally:
             _long_slots.release()
 
 
-def _body(length: str, read: Callable[[int], bytes], *, max_bytes: int) -> bytearray:
-    """Read a request's body; raises `_TooLong` if `length` is more than `max_bytes`."""
-    if _as_int(length) > max_bytes:
-        raise _TooLong(length)
+def _body(nbytes: int, read: Callable[[int], bytes]) -> bytearray:
     body = bytearray()
-    for chunk in _chunks(_as_int(length), read):
+    for chunk in _chunks(nbytes, read):
         body += chunk
     return body
 

@@ -65,13 +65,13 @@ def teams() -> Iterator[Row]:
 def hosts() -> Iterator[Row]:
     """Yield a row for each host with credit, ordered by id.
 
-    The owner may be named only if `show_hosts` is true.
+    The owner may be named only if `names_owner` is true.
     """
     return _stream(
         Host.objects.filter(
             sharing.shares("account"), merged_into__isnull=True, total_credit__gt=0
-        ).annotate(show_hosts=F("account__show_hosts")),
-        "id account_id show_hosts total_credit expavg_credit expavg_at p_vendor p_model os_name"
+        ).annotate(names_owner=sharing.shown_hosts()),
+        "id account_id names_owner total_credit expavg_credit expavg_at p_vendor p_model os_name"
         " os_version capabilities created_at rpc_at timezone p_ncpus p_fpops p_iops p_membw"
         " m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown turnaround_seconds host_cpid",
     )

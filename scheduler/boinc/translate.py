@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from functools import lru_cache
 from hashlib import md5
@@ -178,7 +179,7 @@ def host_facts(
     `held_counts` and `promised_bytes` are the attributes of `lost_results.Holdings`.
     """
     prefs = preferences(request)
-    wanted = project_prefs.decode(caller.project_prefs, caller.venue)
+    wanted = _with_own_limits(project_prefs.decode(caller.project_prefs, caller.venue), caller)
     ncpus = estimates.usable_cpus(described, prefs)
     if wanted.max_cpus:
         ncpus = max(1, min(ncpus, wanted.max_cpus))
@@ -209,6 +210,18 @@ def host_facts(
         taste=_taste(request, wanted),
         near_files=frozenset(file.name for file in request.sticky_files if file.status >= 0),
         is_anonymous=request.is_anonymous,
+    )
+
+
+def _with_own_limits(
+    wanted: project_prefs.ProjectPreferences, caller: Caller
+) -> project_prefs.ProjectPreferences:
+    """Return the preferences with the limits that the owner set for this computer."""
+    max_held, max_cpus = caller.own_max_held, caller.own_max_cpus
+    return replace(
+        wanted,
+        max_held=wanted.max_held if max_held is None else max_held,
+        max_cpus=wanted.max_cpus if max_cpus is None else max_cpus,
     )
 
 
@@ -437,7 +450,8 @@ def record_updates(work: Work, reported: Mapping[int, RecordUpdate]) -> list[Rec
         by_version[version_id] = RecordUpdate(
             app_version_id=version_id,
             sent=count,
-            had_errors=from_reports.had_errors if from_reports else False,
+            reported=from_reports.reported if from_reports else 0,
+            errors=from_reports.errors if from_reports else 0,
             quota_before=from_reports.quota_before if from_reports else quota,
             quota_after=from_reports.quota_after if from_reports else quota,
         )

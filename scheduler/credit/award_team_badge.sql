@@ -6,7 +6,8 @@ SELECT
     %(now)s::timestamptz
 FROM team
 WHERE
-    team.total_credit > 0
+    team.deleted_at IS NULL
+    AND team.total_credit > 0
     AND team.total_credit >= %(min_total)s::numeric
     AND team.expavg_credit >= %(min_recent)s::float8
     AND team.created_at <= %(created_until)s::timestamptz

@@ -40,6 +40,14 @@ class Earners:
 
 
 @dataclass(frozen=True, slots=True)
+class AwardChanges:
+    """The numbers of awards that an assignment makes and withdraws."""
+
+    awarded: int
+    withdrawn: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Holders:
     """The rows that can hold a badge, and the table of their awards."""
 
@@ -111,6 +119,21 @@ def preview(badge: Badge, *, now: datetime) -> Earners:
     return Earners(numbers.get("account"), numbers.get("team"))
 
 
+def changes(badge: Badge, *, now: datetime) -> AwardChanges:
+    """Return how many awards `assign` would make and withdraw at this time."""
+    awarded = withdrawn = 0
+    for holders in _holders_of(badge) if badge.rule != Rule.BY_HAND else ():
+        bounds = _bounds(badge, holders, now)
+        awards = holders.awards.filter(badge=badge)
+        if bounds is None:
+            withdrawn += awards.count()
+            continue
+        earned = holders.rows.filter(_within(bounds))
+        awarded += earned.exclude(pk__in=awards.values(f"{holders.lookup}_id")).count()
+        withdrawn += awards.filter(_unearned(badge, holders, bounds)).count()
+    return AwardChanges(awarded, withdrawn)
+
+
 def _holders_of(badge: Badge) -> list[_Holders]:
     chosen = ((badge.for_accounts, _ACCOUNTS), (badge.for_teams, _TEAMS))
     return [holders for is_chosen, holders in chosen if is_chosen]
@@ -147,13 +170,16 @@ def _within(bounds: Bounds, lookup: str = "") -> Q:
 
 
 def _withdraw_unearned(badge: Badge, holders: _Holders, bounds: Bounds) -> int:
-    awards = holders.awards.filter(badge=badge)
+    return _delete(holders.awards.filter(_unearned(badge, holders, bounds), badge=badge))
+
+
+def _unearned(badge: Badge, holders: _Holders, bounds: Bounds) -> Q:
     unearned = Q(pk__in=())
     if holders is _ACCOUNTS:
         unearned |= Q(account__is_active=False)
     if badge.rule == Rule.RECENT_PERCENTAGE:
         unearned |= ~_within(bounds, holders.lookup)
-    return _delete(awards.filter(unearned))
+    return unearned
 
 
 def _delete(awards: QuerySet[Any]) -> int:

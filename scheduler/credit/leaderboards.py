@@ -2,10 +2,14 @@
 
 Theory of operation.  An index delivers the rows of a board in its order, and a page begins below
 the last row of the previous page.  The consents of accounts are in the condition of their index.
-The owners of computers, and the accounts of an app's board, are joined: such a page reads at most
-`READ_PER_LINE` rows per line.  If too few of them may be shown, the page is short, and the next
-page begins below its last row, which may be hidden: therefore positions leave this module only
+The owners of computers, and the rows that an app's board lists, are joined: such a page reads at
+most `READ_PER_LINE` rows per line.  If too few of them may be shown, the page is short, and the
+next page begins below its last row, which may be hidden: therefore positions leave this module only
 sealed.  Places are counted up to `MAX_PLACE`.
+
+A filter needs an index for each of the two orders, which every grant of credit writes.  Teams have
+such indexes by type: teams without a type, which are most of them, have no entry there.  A board of
+computers by platform would need two more entries for every computer, and does not exist.
 """
 
 from __future__ import annotations
@@ -19,7 +23,15 @@ from django.db.models.fields.tuple_lookups import Tuple, TupleGreaterThan, Tuple
 
 from scheduler import sealed_positions
 from scheduler.credit.rules.board_positions import Order, Position, read_credit
-from scheduler.models import Account, AccountAppCredit, App, Host, Team
+from scheduler.models import (
+    Account,
+    AccountAppCredit,
+    App,
+    Host,
+    HostAppCredit,
+    Team,
+    TeamAppCredit,
+)
 from scheduler.people import sharing
 
 #: The highest place that is counted: a count reads an entry of an index for each place.
@@ -28,8 +40,12 @@ MAX_PLACE: Final = 5_000
 READ_PER_LINE: Final = 4
 #: Maximum number of apps that have a board.
 MAX_APPS: Final = 50
+#: The types of teams that have a board; the index has no entry for teams without a type.
+TEAM_KINDS: Final = tuple(kind for kind in Team.Kind if kind is not Team.Kind.NONE)
 _ACCOUNT_COLUMNS: Final = ("id", "name", "country", "team__id", "team__name")
 _HOST_COLUMNS: Final = ("id", "p_vendor", "p_model", "p_ncpus", "os_name", "account__id")
+_CREDIT: Final = ("total_credit", "expavg_credit")
+_APP_CREDIT: Final = ("total", "expavg")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +96,7 @@ class Board:
 
 
 def account_board(order: Order, app: App | None = None) -> Board:
-    """Return the board of the accounts that share their statistics, by the credit for an app."""
+    """Return the board of the accounts that share their statistics, for all apps or one."""
     if app is None:
         accounts = Account.objects.filter(sharing.shares()).annotate(is_shown=Value(True))
         rows = accounts.select_related("team").only(*_ACCOUNT_COLUMNS, *_CREDIT)
@@ -91,7 +107,7 @@ def account_board(order: Order, app: App | None = None) -> Board:
         f"accounts by app {app.pk}",
         AccountAppCredit.objects.select_related("account__team")
         .annotate(is_shown=_condition(sharing.shares("account")))
-        .only(*columns, "total", "expavg"),
+        .only(*columns, *_APP_CREDIT),
         order,
         total="total",
         recent="expavg",
@@ -101,21 +117,56 @@ def account_board(order: Order, app: App | None = None) -> Board:
     )
 
 
-def computer_board(order: Order) -> Board:
-    """Return the board of the computers whose owners share their statistics."""
-    near = Host.objects.filter(merged_into__isnull=True)
-    rows = Host.objects.select_related("account").annotate(
-        is_shown=_condition(sharing.shares("account")),
-        names_owner=_condition(Q(account__show_hosts=True)),
+def computer_board(order: Order, app: App | None = None) -> Board:
+    """Return the board of computers whose owners share their statistics, for all apps or one."""
+    columns = (*_HOST_COLUMNS, "account__name")
+    if app is None:
+        rows = Host.objects.select_related("account").annotate(
+            is_shown=_condition(sharing.shares("account")),
+            names_owner=_condition(sharing.shown_hosts()),
+        )
+        near = Host.objects.filter(merged_into__isnull=True)
+        return Board("computers", rows.only(*columns, *_CREDIT), order, near=near)
+    rows_of_app = HostAppCredit.objects.select_related("host__account").annotate(
+        is_shown=_condition(sharing.shares("host__account") & Q(host__merged_into__isnull=True)),
+        names_owner=_condition(sharing.shown_hosts("host")),
     )
-    columns = (*_HOST_COLUMNS, "account__name", *_CREDIT)
-    return Board("computers", rows.only(*columns), order, near=near)
+    return Board(
+        f"computers by app {app.pk}",
+        rows_of_app.only(*(f"host__{name}" for name in columns), *_APP_CREDIT),
+        order,
+        total="total",
+        recent="expavg",
+        id="host_id",
+        joins="host",
+        near=HostAppCredit.objects.filter(app=app),
+    )
 
 
-def team_board(order: Order) -> Board:
-    """Return the board of the teams."""
-    rows = Team.objects.annotate(is_shown=Value(True))
-    return Board("teams", rows.only("id", "name", "country", *_CREDIT), order)
+def team_board(order: Order, app: App | None = None, kind: Team.Kind | None = None) -> Board:
+    """Return the board of the teams, for all apps or one, or of a type of `TEAM_KINDS`.
+
+    With an app, `kind` is ignored: no index has both.
+    """
+    columns = ("id", "name", "country")
+    if app is None:
+        rows = Team.objects.annotate(is_shown=Value(True)).only(*columns, *_CREDIT)
+        if kind is None:
+            return Board("teams", rows, order)
+        return Board(f"teams of type {kind.value}", rows.filter(kind=kind), order)
+    rows_of_app = TeamAppCredit.objects.select_related("team").annotate(
+        is_shown=_condition(Q(team__deleted_at__isnull=True))
+    )
+    return Board(
+        f"teams by app {app.pk}",
+        rows_of_app.only(*(f"team__{name}" for name in columns), *_APP_CREDIT),
+        order,
+        total="total",
+        recent="expavg",
+        id="team_id",
+        joins="team",
+        near=TeamAppCredit.objects.filter(app=app),
+    )
 
 
 def apps() -> list[App]:
@@ -162,9 +213,6 @@ def find(board: Board, row_id: int) -> tuple[Line, str] | None:
     own = _position(board, row)
     above = _seal(board, Position(own.credit, own.id + 1))
     return _line(board, row, _place(board, own)), above
-
-
-_CREDIT: Final = ("total_credit", "expavg_credit")
 
 
 def _condition(condition: Q) -> ExpressionWrapper[Q]:

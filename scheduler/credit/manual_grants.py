@@ -23,6 +23,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Model
 from psycopg.errors import UniqueViolation
 
+from scheduler.credit import app_credits
 from scheduler.credit.rules.grant_amounts import (
     RULE,
     Change,
@@ -112,6 +113,8 @@ def _grant(
     request: GrantRequest, reason: str, granted_by: Account | None, now: datetime
 ) -> tuple[Change, ...]:
     with transaction.atomic():
+        # Before any row, as in the validator.
+        app_credits.share_entry_lock()
         owners = _owners(request, is_locked=True)
         if ManualGrant.objects.filter(request_id=request.request_id).exists():
             raise GrantRefused(_SENT_TWICE)

@@ -25,7 +25,8 @@ class PublicAccount:
 
     `place` is that by total credit; None without credit or beyond `leaderboards.MAX_PLACE`.
     `home_page` is empty unless it is an address of the web.  `computers` has those with the most
-    recent credit; it is None if the account does not show its computers.
+    recent credit, without those that the owner hides; it is None if the account does not show its
+    computers.
     """
 
     account: Account
@@ -43,8 +44,8 @@ def find(account_id: int) -> PublicAccount | None:
         return None
     line = leaderboards.find(leaderboards.account_board(Order.TOTAL), account.pk)
     by_app = AccountAppCredit.objects.filter(account=account, total__gt=0).select_related("app")
-    own_hosts = Host.objects.filter(account=account, merged_into__isnull=True)
-    shown_hosts = own_hosts.defer("last_decisions", "p_features", "capabilities")
+    shown_hosts = Host.objects.filter(sharing.shown_hosts(), account=account)
+    shown_hosts = shown_hosts.defer("last_decisions", "p_features", "capabilities")
     return PublicAccount(
         account=account,
         place=None if line is None else line[0].place,

@@ -16,11 +16,22 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Min, Model, QuerySet, Sum
+from django.db.models import Manager, Min, Model, QuerySet, Sum
 
+from scheduler.credit import app_credits
 from scheduler.credit.rules.credit import recent_average
 from scheduler.health.invariants import one_snapshot
-from scheduler.models import Account, AccountAppCredit, App, CreditEntry, Host, Result, Team
+from scheduler.models import (
+    Account,
+    AccountAppCredit,
+    App,
+    CreditEntry,
+    Host,
+    HostAppCredit,
+    Result,
+    Team,
+    TeamAppCredit,
+)
 
 BATCH = 1000
 #: The assumed duration of an owner's first granted result if the result is purged.
@@ -64,7 +75,8 @@ class _Kind:
 
     `key` names the columns of an entry that identify its total.  The rows of `owners` are locked
     for a correction.  `table` stores the totals; `columns` names its columns for the total, the
-    recent average and the time of the average.
+    recent average and the time of the average.  If `is_delayed`, a total has only the entries that
+    `app_credits` has counted.
     """
 
     name: str
@@ -72,25 +84,30 @@ class _Kind:
     owners: type[Model]
     table: type[Model]
     columns: tuple[str, str, str] = ("total_credit", "expavg_credit", "expavg_at")
+    is_delayed: bool = False
+
+
+_BY_APP = ("total", "expavg", "expavg_at")
 
 
 def _kinds(scope: Scope) -> tuple[_Kind, ...]:
-    by_app = _Kind(
-        "accounts by app",
-        ("account_id", "app_id"),
-        Account,
-        AccountAppCredit,
-        ("total", "expavg", "expavg_at"),
+    accounts_by_app = _Kind(
+        "accounts by app", ("account_id", "app_id"), Account, AccountAppCredit, _BY_APP
+    )
+    others_by_app = (
+        _Kind("hosts by app", ("host_id", "app_id"), Host, HostAppCredit, _BY_APP, True),
+        _Kind("teams by app", ("team_id", "app_id"), Team, TeamAppCredit, _BY_APP, True),
     )
     # An app has no recent average.
     apps = _Kind("apps", ("app_id",), App, App, ("total_credit", "", ""))
     if scope.app_id is not None:
-        return by_app, apps
+        return accounts_by_app, *others_by_app, apps
     return (
         _Kind("hosts", ("host_id",), Host, Host),
         _Kind("accounts", ("account_id",), Account, Account),
-        by_app,
+        accounts_by_app,
         _Kind("teams", ("team_id",), Team, Team),
+        *others_by_app,
         apps,
     )
 
@@ -107,10 +124,26 @@ def compare(scope: Scope, *, progress: Progress) -> Iterator[Difference]:
     """
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
-            with one_snapshot():
-                differences = [difference for _, difference in _differences(kind, scope, ids)]
-            yield from differences
+            yield from _compare_batch(kind, scope, ids)
             progress(len(ids))
+
+
+def kind_names() -> tuple[str, ...]:
+    """Return the names of all kinds of totals, in the order in which `compare` processes them."""
+    return tuple(kind.name for kind in _kinds(Scope()))
+
+
+def next_owners(kind_name: str, after_id: int) -> list[int]:
+    """Return the ids of the next owners of a kind of total, ascending, at most `BATCH`."""
+    return _next_batch(_kind_named(kind_name), Scope(), after_id)
+
+
+def compare_owners(kind_name: str, ids: Sequence[int]) -> list[Difference]:
+    """Return the totals of these owners that differ from their entries, from one snapshot.
+
+    If a transaction is open, it must have one snapshot.
+    """
+    return _compare_batch(_kind_named(kind_name), Scope(), ids)
 
 
 def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iterator[Difference]:
@@ -123,8 +156,10 @@ def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iter
     for kind in _kinds(scope):
         for ids in _batches(kind, scope):
             with transaction.atomic():
-                locked = kind.owners._default_manager.select_for_update(no_key=True)
+                locked = _all_rows(kind.owners).select_for_update(no_key=True)
                 list(locked.filter(pk__in=ids).order_by("pk").values_list("pk"))
+                if kind.is_delayed:
+                    app_credits.lock_cursor()
                 differences = list(_differences(kind, scope, ids))
                 keys = {key for key, _ in differences}
                 for key, difference in differences:
@@ -135,30 +170,49 @@ def correct(scope: Scope, *, averages: bool = False, progress: Progress) -> Iter
             progress(len(ids))
 
 
+def _all_rows(table: type[Model]) -> Manager[Any]:
+    """Return a manager of all rows, also of those of deleted teams."""
+    return table._base_manager  # noqa: SLF001  documented by Django
+
+
 def _owners(kind: _Kind, scope: Scope) -> QuerySet[Any]:
-    rows = kind.owners._default_manager.order_by("pk")
+    rows = _all_rows(kind.owners).order_by("pk")
     return rows.filter(pk=scope.app_id) if kind.owners is App and scope.app_id else rows
 
 
 def _batches(kind: _Kind, scope: Scope) -> Iterator[list[int]]:
     last = 0
-    while ids := list(
-        _owners(kind, scope).filter(pk__gt=last).values_list("pk", flat=True)[:BATCH]
-    ):
+    while ids := _next_batch(kind, scope, last):
         yield ids
         last = ids[-1]
+
+
+def _next_batch(kind: _Kind, scope: Scope, after_id: int) -> list[int]:
+    rows = _owners(kind, scope).filter(pk__gt=after_id)
+    return list(rows.values_list("pk", flat=True)[:BATCH])
+
+
+def _kind_named(name: str) -> _Kind:
+    return next(kind for kind in _kinds(Scope()) if kind.name == name)
+
+
+def _compare_batch(kind: _Kind, scope: Scope, ids: Sequence[int]) -> list[Difference]:
+    with one_snapshot():
+        return [difference for _, difference in _differences(kind, scope, ids)]
 
 
 def _entries(kind: _Kind, scope: Scope, ids: Sequence[int]) -> QuerySet[CreditEntry]:
     rows = CreditEntry.objects.filter(**{f"{kind.key[0]}__in": ids}).order_by()
     # An entry that was made by hand may belong to no app.
     rows = rows.filter(**{f"{column}__isnull": False for column in kind.key})
+    if kind.is_delayed:
+        rows = rows.filter(pk__lte=app_credits.counted_to())
     return rows.filter(app_id=scope.app_id) if scope.app_id else rows
 
 
 def _differences(kind: _Kind, scope: Scope, ids: Sequence[int]) -> Iterator[tuple[Key, Difference]]:
     is_own = kind.table is kind.owners
-    rows = kind.table._default_manager.filter(**{"pk__in" if is_own else f"{kind.key[0]}__in": ids})
+    rows = _all_rows(kind.table).filter(**{"pk__in" if is_own else f"{kind.key[0]}__in": ids})
     if scope.app_id and not is_own:
         rows = rows.filter(app_id=scope.app_id)
     names = ("pk",) if is_own else kind.key
@@ -180,10 +234,10 @@ def _name(kind: _Kind, key: Key) -> str:
 
 def _write(kind: _Kind, key: Key, values: dict[str, Any]) -> None:
     if kind.table is kind.owners:
-        kind.table._default_manager.filter(pk=key[0]).update(**values)
+        _all_rows(kind.table).filter(pk=key[0]).update(**values)
     else:
         where: dict[str, Any] = dict(zip(kind.key, key, strict=True))
-        kind.table._default_manager.update_or_create(defaults=values, **where)
+        _all_rows(kind.table).update_or_create(defaults=values, **where)
 
 
 # Recent averages

@@ -29,6 +29,7 @@ from scheduler.dispatch.rules import plan_classes
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Machine, Usage
+from scheduler.hosts.rules.rollout_shares import is_in_share
 from scheduler.queues import slots
 from scheduler.queues.facts import QueueFacts
 
@@ -91,7 +92,7 @@ class Catalog:
         ]
         rows.sort(key=lambda row: row["app_id"])  # stable: keeps the order within an app
         return {
-            row["id"]: self._version(row, machine, records.get((host_id, row["id"])))
+            row["id"]: self._version(row, machine, host_id, records.get((host_id, row["id"])))
             for row in rows
         }
 
@@ -165,10 +166,15 @@ class Catalog:
         )
 
     def _version(
-        self, row: Mapping[str, Any], machine: Machine, record: Mapping[str, Any] | None
+        self,
+        row: Mapping[str, Any],
+        machine: Machine,
+        host_id: int,
+        record: Mapping[str, Any] | None,
     ) -> Version:
         app = self.apps[row["app_id"]]
         usage, unfit = _usage(row, machine)
+        is_deprecated = row["deprecated"] or app.id not in self.current
         facts = VersionFacts(
             id=row["id"],
             app_id=app.id,
@@ -176,8 +182,10 @@ class Catalog:
             platform=row["platform"],
             plan_class=row["plan_class"],
             avg_ncpus=usage.avg_ncpus,
-            deprecated=row["deprecated"] or app.id not in self.current,
+            deprecated=is_deprecated,
             beta=row["beta"] or app.beta,
+            is_staged_out=not is_deprecated
+            and not is_in_share(host_id, row["id"], row["rollout_percent"]),
             device=usage.gpu_kind,
             device_count=usage.gpu_count,
             gpu_ram=usage.gpu_ram,

@@ -177,7 +177,8 @@ class VersionFacts:
 
     `device` is empty for a version that uses CPUs only.  `et_*` are seconds per estimated
     operation, `pfc_*` peak operations per estimated operation.  `unfit` is the reason why the plan
-    class excludes this host, or an empty string.
+    class excludes this host, or an empty string.  `is_staged_out` is set if the host is outside the
+    share of a staged roll-out; a deprecated version has no share.
     """
 
     id: int
@@ -188,6 +189,7 @@ class VersionFacts:
     avg_ncpus: float = 1.0
     deprecated: bool = False
     beta: bool = False
+    is_staged_out: bool = False
     device: str = ""
     device_count: float = 0.0
     gpu_ram: float = 0.0

@@ -9,6 +9,7 @@ SELECT
     v.avg_ncpus,
     v.deprecated,
     v.beta,
+    v.rollout_percent,
     v.api_version,
     v.cmdline,
     v.file_prefix,

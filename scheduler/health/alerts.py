@@ -7,7 +7,7 @@ import `daemons`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 from scheduler import sql, storage
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
-from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, judge
+from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, LastCheck, judge
 from scheduler.health.rules.checkups import NEARLY_FULL_NBYTES
 from scheduler.models import App, ScienceFailure
 from scheduler.queues import slots
@@ -68,6 +68,11 @@ def facts(*, now: datetime) -> Facts:
         unserved_command_apps=_unserved_command_apps(apps),
         expiring_batches=tuple(row["expiring_batches"] or ()),
         waiting_queues=tuple(slots.waiting_queues(seen_since=now - SEEN_WITHIN)),
+        rolled_back=tuple((name, reason) for name, reason in row["rolled_back"] or ()),
+        checks={
+            kind: LastCheck(datetime.fromtimestamp(ended, UTC), unresolved)
+            for kind, (ended, unresolved) in (row["last_checks"] or {}).items()
+        },
         open_outages=row["open_outages"],
         web_seen_at=row["web_seen_at"],
         uploads_stopped=storage.uploads_stopped(),

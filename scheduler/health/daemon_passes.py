@@ -1,16 +1,25 @@
-"""Counts the passes of the daemons in the database, for all processes."""
+"""Counts the passes of daemons in the database, and reads the runs of chores."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from scheduler import sql
 from scheduler.health.facts import PassCounts
 from scheduler.models import Heartbeat
 
 _PREFIX: Final = "daemon "
+_CHORE: Final = "chore "
+
+
+class ChoreRun(NamedTuple):
+    """The last run of a chore: its time, or None and the number of failures in a row."""
+
+    name: str
+    began_at: datetime | None
+    failures: int
 
 
 def add(daemon: str, counts: PassCounts, *, now: datetime) -> None:
@@ -27,3 +36,17 @@ def read() -> dict[str, PassCounts]:
         )
         for row in rows
     }
+
+
+def chores() -> list[ChoreRun]:
+    """Return the last run of each chore of the housekeeper; chores that failed come first."""
+    rows = Heartbeat.objects.filter(name__startswith=_CHORE)
+    return [
+        ChoreRun(
+            row.name.removeprefix(_CHORE),
+            # The time of a chore that failed is changed, so that it is tried again soon.
+            None if row.failed_passes else row.seen_at,
+            row.failed_passes,
+        )
+        for row in rows.order_by("-failed_passes", "seen_at", "name")
+    ]

@@ -40,7 +40,7 @@ def read(clock: Callable[[], datetime]) -> DatabaseFacts:
         row = sql.fetch_one("health/read_database_state", {}) or {}
         after = clock()
         role, difference = database_roles.closest()
-        unapplied = _unapplied()
+        unapplied = unapplied_migrations()
         signs: dict[str, Any] = {} if unapplied else _signs()
     return DatabaseFacts(
         version=row["version"],
@@ -65,7 +65,11 @@ def _signs() -> dict[str, Any]:
     return sql.fetch_one("health/read_signs_of_service", {}) or {}
 
 
-def _unapplied() -> tuple[str, ...]:
+def unapplied_migrations() -> tuple[str, ...]:
+    """Return the names of migrations that are not applied, in their order: `app.name`.
+
+    Reads the files of all migrations, and one table.
+    """
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return tuple(f"{migration.app_label}.{migration.name}" for migration, _ in plan)

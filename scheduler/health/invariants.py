@@ -63,6 +63,8 @@ STATEMENTS = (
     "account_credit_is_its_sum",
     "account_app_credit_is_its_sum",
     "team_credit_is_its_sum",
+    "host_app_credit_is_its_sum",
+    "team_app_credit_is_its_sum",
     "app_credit_is_its_sum",
     "granted_credit_is_entered",
     "doomed_files_are_unused",
@@ -75,6 +77,7 @@ STATEMENTS = (
     "running_bundles_have_one_host",
     "bundle_members_exist",
     "accounts_have_an_email_address",
+    "team_administrators_are_members",
 )
 #: Invariants that hold only if every move was written to the ledger.
 LEDGER_STATEMENTS = (
@@ -97,9 +100,8 @@ class Invariant:
 
 def invariants() -> tuple[Invariant, ...]:
     """Return all invariants, without `LEDGER_STATEMENTS` if the ledger is off."""
-    names = STATEMENTS + (LEDGER_STATEMENTS if settings.PROJECT.ledger else ())
     return (
-        *(_of_statement(name) for name in names),
+        *map(of_statement, statement_names()),
         Invariant(
             "nobody_is_forgotten",
             "No workunit that is not due needs a state change.",
@@ -137,21 +139,45 @@ def invariants() -> tuple[Invariant, ...]:
     )
 
 
-def _of_statement(name: str) -> Invariant:
+def statement_names() -> tuple[str, ...]:
+    """Return the names of the invariants that are checked by one statement each."""
+    return STATEMENTS + (LEDGER_STATEMENTS if settings.PROJECT.ledger else ())
+
+
+def of_statement(name: str) -> Invariant:
     first_line = sql.load(name, PACKAGE).partition("\n")[0]
     return Invariant(name, first_line.removeprefix("-- "), lambda _now: _run(name))
 
 
+def first_violations(name: str, limit: int) -> tuple[int, list[Violation]]:
+    """Return the number of violations that a statement finds, and the first `limit` of them.
+
+    A daemon needs this instead of `Invariant.find`, which reads all violations into memory.
+    """
+    source = f"({sql.load(name, PACKAGE)}\n) AS violation"
+    text = f"SELECT name, detail, count(*) OVER () FROM {source} LIMIT %(limit)s"  # noqa: S608
+    with connection.cursor() as cursor:
+        cursor.execute(text, {**_params(name), "limit": limit})
+        rows = cursor.fetchall()
+    return (rows[0][2] if rows else 0), [Violation(name, detail) for name, detail, _ in rows]
+
+
 def _run(name: str) -> list[Violation]:
-    params = {
+    rows = sql.fetch(name, _params(name), PACKAGE)
+    return [Violation(row["name"], row["detail"]) for row in rows]
+
+
+def _params(name: str) -> dict[str, list[int]]:
+    """Return the parameters of a statement; only that on legal moves has any."""
+    if name != "moves_are_legal":
+        return {}
+    return {
         "axes": [move.axis.value for move in MOVES],
         "sources": [int(move.source) for move in MOVES],
         "targets": [int(move.target) for move in MOVES],
         "becauses": [move.because.value for move in MOVES],
         "bys": [move.by.value for move in MOVES],
     }
-    accepted = params if name == "moves_are_legal" else {}
-    return [Violation(row["name"], row["detail"]) for row in sql.fetch(name, accepted, PACKAGE)]
 
 
 def _forgotten_workunits(now: datetime) -> list[Violation]:
@@ -205,13 +231,14 @@ def _all_facts() -> Iterator[WorkunitFacts]:
 
 
 @contextmanager
-def one_snapshot() -> Iterator[None]:
-    """Open a read-only transaction with one snapshot, unless a transaction is open."""
+def one_snapshot(*, read_only: bool = True) -> Iterator[None]:
+    """Open a transaction with one snapshot, unless a transaction is open."""
+    mode = "READ ONLY" if read_only else "READ WRITE"
     is_outermost = not connection.in_atomic_block
     with transaction.atomic():
         if is_outermost:
             with connection.cursor() as cursor:
-                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                cursor.execute(f"SET TRANSACTION ISOLATION LEVEL REPEATABLE READ {mode}")
         yield
 
 

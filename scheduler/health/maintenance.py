@@ -16,11 +16,13 @@ from scheduler import storage
 DOWN = "Project is temporarily shut down for maintenance"
 ENDED = "This project has ended and sends no more work. You may remove it from your client"
 
+#: The maximum number of characters of the additional message for volunteers.
+MAX_MESSAGE = 200
+
 _NOTICE = "maintenance"
 #: Delay of the next RPC if maintenance has no end time, and the limits of the delay if it has one.
 _DEFAULT_DELAY = timedelta(hours=1)
 _MIN_DELAY, _MAX_DELAY = timedelta(minutes=1), timedelta(days=1)
-_MAX_MESSAGE = 200
 
 
 class BadMaintenance(ValueError):
@@ -43,16 +45,29 @@ class Maintenance:
     ended: bool = False
 
     @property
+    def sentence(self) -> str:
+        """The standard sentence, without the operator's text and the full stop."""
+        return ENDED if self.ended else DOWN
+
+    @property
     def text(self) -> str:
         """The message for volunteers."""
-        sentence = ENDED if self.ended else DOWN
-        return f"{sentence}. {self.message.rstrip(' .')}" if self.message else sentence
+        return with_message(self.sentence, self.message)
 
     def delay(self, now: datetime) -> float:
         """Return the seconds until a client may contact the server again."""
         if self.until is None:
             return _DEFAULT_DELAY.total_seconds()
         return min(max(self.until - now, _MIN_DELAY), _MAX_DELAY).total_seconds()
+
+
+def with_message(sentence: str, message: str) -> str:
+    """Return a sentence with the operator's text, if any, without the full stop.
+
+    >>> with_message("It is down", "New disks.")
+    'It is down. New disks'
+    """
+    return f"{sentence}. {message.rstrip(' .')}" if message else sentence
 
 
 def current() -> Maintenance | None:
@@ -104,7 +119,7 @@ def begin(
         Maintenance(
             since=now,
             until=until,
-            message=message[:_MAX_MESSAGE],
+            message=message[:MAX_MESSAGE],
             scheduler=scheduler,
             daemons=daemons,
         )
@@ -115,7 +130,7 @@ def end_project(*, message: str = "", now: datetime) -> Maintenance:
     """Mark the project as ended: reports are still accepted, but no work is sent."""
     return _write(
         Maintenance(
-            since=now, message=message[:_MAX_MESSAGE], scheduler=False, daemons=False, ended=True
+            since=now, message=message[:MAX_MESSAGE], scheduler=False, daemons=False, ended=True
         )
     )
 

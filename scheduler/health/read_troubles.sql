@@ -1,5 +1,30 @@
 -- Reads the facts for alerts in one row; each subquery uses an index or a small table.
 -- The age of work for the validator and assimilator counts from the last report of a result.
+WITH refusing AS MATERIALIZED (
+    -- The number of unsent workunits, by the number of active hosts that refused them.
+    SELECT
+        counted.hosts,
+        count(*) AS workunits
+    FROM (
+        SELECT count(DISTINCT host.id) AS hosts
+        FROM refusal
+        INNER JOIN host ON refusal.host_id = host.id
+        WHERE
+            host.rpc_at > %(seen_since)s::timestamptz
+            AND NOT host.denied
+            AND host.merged_into_id IS NULL
+            AND EXISTS (
+                SELECT 1
+                FROM result
+                WHERE
+                    result.workunit_id = refusal.workunit_id
+                    AND result.server_state = {{ServerState.UNSENT}}
+            )
+        GROUP BY refusal.workunit_id
+    ) AS counted
+    GROUP BY counted.hosts
+)
+
 SELECT
     (
         SELECT workunit_wakeup.inserted_at
@@ -69,40 +94,22 @@ SELECT
                 2 * count(*) >= coalesce(app.max_infeasible, %(max_infeasible)s::integer)
         ) AS refused
     ) AS hard_to_send,
-    -- Only active hosts count: see dispatch.rules.sendability.
+    -- Only active hosts count: see dispatch.rules.sendability.  They are counted only as far as an
+    -- alert needs: one more than the most hosts that refused one workunit.
     (
         SELECT count(*)
-        FROM host
-        WHERE
-            host.rpc_at > %(seen_since)s::timestamptz
-            AND NOT host.denied
-            AND host.merged_into_id IS NULL
+        FROM (
+            SELECT host.id
+            FROM host
+            WHERE
+                host.rpc_at > %(seen_since)s::timestamptz
+                AND NOT host.denied
+                AND host.merged_into_id IS NULL
+            LIMIT (SELECT coalesce(1 + max(refusing.hosts), 0) FROM refusing)
+        ) AS active
     ) AS hosts_about,
     (
-        SELECT jsonb_object_agg(refused.hosts, refused.workunits)
-        FROM (
-            SELECT
-                counted.hosts,
-                count(*) AS workunits
-            FROM (
-                SELECT count(DISTINCT host.id) AS hosts
-                FROM refusal
-                INNER JOIN host ON refusal.host_id = host.id
-                WHERE
-                    host.rpc_at > %(seen_since)s::timestamptz
-                    AND NOT host.denied
-                    AND host.merged_into_id IS NULL
-                    AND EXISTS (
-                        SELECT 1
-                        FROM result
-                        WHERE
-                            result.workunit_id = refusal.workunit_id
-                            AND result.server_state = {{ServerState.UNSENT}}
-                    )
-                GROUP BY refusal.workunit_id
-            ) AS counted
-            GROUP BY counted.hosts
-        ) AS refused
+        SELECT jsonb_object_agg(refusing.hosts, refusing.workunits) FROM refusing
     ) AS refused_by,
     (
         SELECT jsonb_object_agg(parked.stage, parked.subjects)
@@ -123,6 +130,42 @@ SELECT
             AND batch.expire_at > %(now)s::timestamptz
             AND batch.expire_at <= %(now)s::timestamptz + %(remind_before)s::interval
     ) AS expiring_batches,
+    (
+        SELECT
+            jsonb_agg(
+                jsonb_build_array(
+                    app.name
+                    || to_char(version.version_num / 100.0, ' FM9999999990.00 ')
+                    || platform.name
+                    || coalesce(' (' || nullif(version.plan_class, '') || ')', ''),
+                    version.rollback_reason
+                )
+                ORDER BY version.id
+            )
+        FROM app_version AS version
+        INNER JOIN app ON version.app_id = app.id
+        INNER JOIN platform ON version.platform_id = platform.id
+        WHERE
+            version.rolled_back_at IS NOT NULL
+            AND NOT version.deprecated
+            AND NOT app.deprecated
+    ) AS rolled_back,
+    (
+        SELECT
+            jsonb_object_agg(
+                newest.kind,
+                jsonb_build_array(extract(EPOCH FROM newest.ended_at), newest.unresolved)
+            )
+        FROM (
+            SELECT DISTINCT ON (check_run.kind)
+                check_run.kind,
+                check_run.ended_at,
+                check_run.unresolved
+            FROM check_run
+            WHERE check_run.ended_at IS NOT NULL
+            ORDER BY check_run.kind, check_run.ended_at DESC, check_run.id DESC
+        ) AS newest
+    ) AS last_checks,
     (SELECT count(*) FROM outage WHERE outage.applied_at IS NULL) AS open_outages,
     (
         SELECT count(*) FROM outbox_message WHERE outbox_message.parked_at IS NOT NULL

@@ -1,4 +1,4 @@
-"""Reads recent troubles and the sizes of tables for the operator's desk."""
+"""Reads recent troubles for the operator's desk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from scheduler.models import ScienceFailure
 #: Refusals of this period are counted, at most the newest `MAX_REFUSALS`.
 REFUSALS_WITHIN: Final = timedelta(days=1)
 MAX_REFUSALS: Final = 10_000
-_TABLES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +34,6 @@ class ParkedCount:
     subjects: int
 
 
-@dataclass(frozen=True, slots=True)
-class TableSize:
-    """A table with its indexes; `rows` is the planner's estimate."""
-
-    name: str
-    nbytes: int
-    rows: int
-
-
 def refusals(*, now: datetime) -> list[RefusalCount]:
     """Count the newest refusals by reason and app, most first."""
     parameters = {"since": now - REFUSALS_WITHIN, "limit": MAX_REFUSALS}
@@ -61,12 +51,4 @@ def parked() -> list[ParkedCount]:
     return [
         ParkedCount(stage, ScienceFailure.Stage(stage).label, subjects)
         for stage, subjects in counted
-    ]
-
-
-def largest_tables() -> list[TableSize]:
-    """Return the largest tables, largest first; a table counts with its partitions."""
-    return [
-        TableSize(row["name"], int(row["nbytes"]), int(row["estimated_rows"]))
-        for row in sql.fetch("health/read_table_sizes", {"limit": _TABLES})
     ]

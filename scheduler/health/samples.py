@@ -4,13 +4,15 @@ The housekeeper keeps one sample a minute.  After `MINUTES_KEPT`, one sample of 
 which is dropped after `HOURS_KEPT`.
 
 The names of figures are ``results.<state>``, ``outcomes.<outcome>``, ``workunits.<station>``,
-``people.<kind>``, ``waiting.<daemon>``, and ``disk.free_nbytes``.  The numbers of outcomes and
-``workunits.finished`` include purged work, so they never fall and their differences are rates.
+``people.<kind>``, ``waiting.<daemon>``, ``disk.free_nbytes`` and ``database.nbytes``.  The numbers
+of outcomes and ``workunits.finished`` include purged work, so they never fall and their differences
+are rates.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -19,11 +21,14 @@ from typing import Final
 from scheduler import sql, storage
 from scheduler.health import counts
 from scheduler.health.rules.series import Sample
+from scheduler.sql import table_sizes
 
 #: A day on the desk has a sample every five minutes, and two days of them cost 2 MB.
 MINUTES_KEPT: Final = timedelta(days=2)
 #: A year of hourly samples, and a month to compare with the year before.
 HOURS_KEPT: Final = timedelta(days=396)
+#: A sample stands for a time at most this much later: hourly ones, and a pause of the housekeeper.
+_MAX_AGE: Final = timedelta(hours=3)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +71,11 @@ def figures(*, now: datetime) -> dict[str, float]:
         "waiting": counted.waiting,
     }
     named = {f"{group}.{name}": n for group, each in groups.items() for name, n in each.items()}
-    return {**named, "disk.free_nbytes": storage.free_nbytes()}
+    return {
+        **named,
+        "disk.free_nbytes": storage.free_nbytes(),
+        "database.nbytes": table_sizes.database_nbytes(),
+    }
 
 
 def drop_old(now: datetime, limit: int) -> int:
@@ -89,3 +98,15 @@ def read(period: Period, *, now: datetime) -> tuple[Sample, ...]:
     return tuple(
         Sample(row["at"], row["figures"]) for row in sql.fetch("health/read_samples", parameters)
     )
+
+
+def before(times: Sequence[datetime]) -> dict[datetime, Sample]:
+    """Return the newest sample at or before each time, by this time; one statement.
+
+    A time without a sample in the `_MAX_AGE` before it is left out.
+    """
+    parameters = {"times": list(times), "tolerance": _MAX_AGE}
+    return {
+        row["wanted_at"]: Sample(row["at"], row["figures"])
+        for row in sql.fetch("health/read_samples_before", parameters)
+    }

@@ -12,12 +12,15 @@ from scheduler import storage
 from scheduler.health import counts, standstill
 from scheduler.health.counts import Count, Counts
 from scheduler.health.rules.standstill_causes import Wait
+from scheduler.messages import news
 from scheduler.models import App, AppVersion, CreditEntry
 
 #: Time for which a status is cached.
 KEEP = timedelta(seconds=2)
 #: Number of newest valid results on the status page.
 LATEST = 8
+#: Number of newest news on the status page.
+NEWS = 3
 
 _CACHE_KEY = "manyhands.status"
 
@@ -49,21 +52,38 @@ class VersionLine:
 
 @dataclass(frozen=True, slots=True)
 class AppLine:
-    """An app that sends work, with its newest version for each platform and plan class."""
+    """An app that sends work, with its newest version for each platform and plan class.
 
+    `description` is plain text, and empty if staff wrote none.  `done` is the number of workunits
+    with an answer, including purged ones; it is None for an app that is newer than the counts.
+    """
+
+    id: int
     name: str
     title: str
+    description: str
+    done: Count | None
     versions: tuple[VersionLine, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class ValidLine:
-    """A valid result: its app, the volunteer's display name, and the granted credit."""
+    """A valid result: its app, the volunteer's name, which may be empty, and the granted credit."""
 
     app: str
     volunteer: str
     credit: float
     granted_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class NewsLine:
+    """A piece of news, with the beginning of its text."""
+
+    id: int
+    title: str
+    beginning: str
+    published_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +100,7 @@ class Status:
     waits: tuple[Wait, ...]
     apps: tuple[AppLine, ...]
     latest: tuple[ValidLine, ...]
+    news: tuple[NewsLine, ...]
 
 
 def words(name: str) -> str:
@@ -124,8 +145,9 @@ def read(*, now: datetime) -> Status:
         stations=_stations(counted, exact=exact, now=now),
         counted=counted,
         waits=standstill.waits_of_project(now=now),
-        apps=_apps(),
+        apps=_apps(counted, exact=exact),
         latest=_latest(),
+        news=_news(),
     )
 
 
@@ -173,7 +195,7 @@ def _behind(oldest: datetime | None, read_at: datetime) -> timedelta | None:
 # Apps and their newest valid results
 
 
-def _apps() -> tuple[AppLine, ...]:
+def _apps(counted: Counts, *, exact: bool) -> tuple[AppLine, ...]:
     newest: dict[int, dict[tuple[str, str], VersionLine]] = {}
     versions = AppVersion.objects.filter(deprecated=False).order_by("version_num")
     fields = ("app_id", "platform__name", "plan_class", "version_num")
@@ -182,12 +204,20 @@ def _apps() -> tuple[AppLine, ...]:
         newest.setdefault(app_id, {})[platform, plan_class] = line
     return tuple(
         AppLine(
+            id=app.pk,
             name=app.name,
             title=app.user_friendly_name or app.name,
+            description=app.description,
+            done=_done(counted, app.name, exact=exact),
             versions=tuple(line for _, line in sorted(newest.get(app.pk, {}).items())),
         )
         for app in App.objects.filter(deprecated=False).order_by("name")
     )
+
+
+def _done(counted: Counts, name: str, *, exact: bool) -> Count | None:
+    counts_of_app = counted.apps.get(name)
+    return None if counts_of_app is None else Count(counts_of_app.done, exact)
 
 
 def _latest() -> tuple[ValidLine, ...]:
@@ -198,10 +228,20 @@ def _latest() -> tuple[ValidLine, ...]:
         ValidLine(
             app=entry.app.user_friendly_name or entry.app.name,
             # The page is public, so it never shows the e-mail address.
-            volunteer=entry.account.name or "a volunteer",
+            volunteer=entry.account.name,
             credit=float(entry.amount),
             granted_at=entry.granted_at,
         )
         for entry in entries
         if entry.app is not None
+    )
+
+
+# News
+
+
+def _news() -> tuple[NewsLine, ...]:
+    return tuple(
+        NewsLine(row.pk, row.title, news.beginning(row.text), row.published_at)
+        for row in news.page(count=NEWS).rows
     )

@@ -17,6 +17,7 @@ WHY: Final = {
     "plan_class": "the computer lacks something that the app version needs",
     "device": "the app runs on devices for which your client requested no work",
     "committed": "the work is bound to another class of computers or another app version",
+    "rollout": "a new version of the app is sent to other computers first",
     "unknown_class": "the server cannot classify this computer",
     "quota": "the computer has reached its daily quota; valid results raise it",
     "cpus": "the work needs more processors than the computer offers",

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
+from scheduler import sql
 from scheduler.models import Host
 from scheduler.people import audit
 from scheduler.people.audit import Event
 
-_MAX_REASON = 200
+#: The maximum length of a reason.
+MAX_REASON = 200
 #: The maximum number of ids in one audit entry, so that it stays readable.
 _HOSTS_PER_ENTRY = 100
 
@@ -35,10 +37,10 @@ def deny(host_id: int, *, reason: str, now: datetime) -> bool:
     Raises `UnknownHost`.
     """
     changed = Host.objects.filter(pk=host_id, denied=False).update(denied=True)
-    count = Host.objects.filter(pk=host_id).update(deny_reason=reason[:_MAX_REASON])
+    count = Host.objects.filter(pk=host_id).update(deny_reason=reason[:MAX_REASON])
     if not count:
         raise _unknown(host_id)
-    _record(host_id, {"denied": True, "reason": reason[:_MAX_REASON]}, now)
+    _record(host_id, {"denied": True, "reason": reason[:MAX_REASON]}, now)
     return bool(changed)
 
 
@@ -55,16 +57,28 @@ def allow(host_id: int, *, now: datetime) -> bool:
 
 @transaction.atomic
 def change_all(hosts: QuerySet[Host], *, denied: bool, reason: str = "", now: datetime) -> int:
-    """Deny or allow hosts, and store the reason; return the number of changed hosts."""
+    """Deny or allow hosts; return the number of changed hosts.
+
+    The reason is in the audit log, and that of a denial also in the row of each host.
+    """
     others = hosts.filter(denied=not denied).order_by("pk")
     ids = [host.pk for host in others.select_for_update(no_key=True, of=("self",))]
     for first in range(0, len(ids), _HOSTS_PER_ENTRY):
         some = ids[first : first + _HOSTS_PER_ENTRY]
         subject = f"{len(some)} hosts" if len(some) > 1 else f"host {some[0]}"
-        details = {"denied": denied, "hosts": some}
+        details = {"denied": denied, "hosts": some, "reason": reason[:MAX_REASON]}
         audit.record(Event.HOST_CHANGED, now=now, subject=subject, details=details)
     rows = Host.objects.filter(pk__in=ids)
-    return rows.update(denied=denied, deny_reason=reason[:_MAX_REASON])
+    return rows.update(denied=denied, deny_reason=reason[:MAX_REASON] if denied else "")
+
+
+def held_results(host_ids: Sequence[int]) -> int:
+    """Return the number of results in progress of hosts.
+
+    A denied host cannot report them; an admitted host can until their deadlines.
+    """
+    row = sql.fetch_one("hosts/count_held_results", {"host_ids": list(host_ids)}) or {}
+    return int(row["results"])
 
 
 @transaction.atomic

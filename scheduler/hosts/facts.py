@@ -31,13 +31,15 @@ class RecordUpdate:
     """The change that one RPC makes to a host's record of an app version.
 
     `sent` is the number of results that the RPC sent.  The daily quota changes from `quota_before`
-    to `quota_after`; 0 means that the quota was never changed.  If `had_errors` is True, the
-    number of consecutive valid results is set to 0.
+    to `quota_after`; 0 means that the quota was never changed.  `errors` of the `reported` results
+    failed by the host's or the version's fault; with any, the number of consecutive valid results
+    is set to 0.
     """
 
     app_version_id: int
     sent: int = 0
-    had_errors: bool = False
+    reported: int = 0
+    errors: int = 0
     quota_before: int = 0
     quota_after: int = 0
 

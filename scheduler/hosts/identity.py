@@ -86,6 +86,8 @@ class Caller:
     host_total_credit: float
     host_expavg_credit: float
     max_in_progress: int | None
+    own_max_held: int | None
+    own_max_cpus: int | None
     last_decisions: Sequence[dict[str, Any]]
     any_sensor: bool
     any_broadcast: bool
@@ -132,7 +134,9 @@ def keep(host_updates: Sequence[HostUpdate], *, now: datetime) -> None:
             "app_version_ids": [update.app_version_id for _host_id, update in record_updates],
             "pairs": [f"{host_id}:{update.app_version_id}" for host_id, update in record_updates],
             "sent": [update.sent for _host_id, update in record_updates],
-            "had_errors": [update.had_errors for _host_id, update in record_updates],
+            "had_errors": [update.errors > 0 for _host_id, update in record_updates],
+            "reported": [update.reported for _host_id, update in record_updates],
+            "errors": [update.errors for _host_id, update in record_updates],
             "quotas_before": [update.quota_before for _host_id, update in record_updates],
             "quotas_after": [update.quota_after for _host_id, update in record_updates],
             "acknowledged_ids": [

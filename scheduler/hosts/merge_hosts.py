@@ -5,9 +5,17 @@ from __future__ import annotations
 from django.db import transaction
 from django.db.models import Count, Sum
 
+from scheduler import sql
 from scheduler.hosts import recognition
 from scheduler.lifecycle import ServerState, Target
-from scheduler.models import Bundle, CreditEntry, Host, HostAppVersion, Result, Workunit
+from scheduler.models import (
+    Bundle,
+    CreditEntry,
+    Host,
+    HostAppVersion,
+    Result,
+    Workunit,
+)
 from scheduler.queues import named_queues
 
 
@@ -19,7 +27,8 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
     """Move results, targeted work and credit of a host to another host; return the kept host.
 
     The merged row stays and refers to the kept host, so that a client that still sends the old id
-    receives the new id (PROTOCOL 2.5).  Raises `CannotMerge`.
+    receives the new id (PROTOCOL 2.5).  The kept host is hidden from others if one of the hosts
+    was.  Raises `CannotMerge`.
     """
     with transaction.atomic():
         recognition.lock_hosts({kept_id, merged_id})
@@ -34,23 +43,34 @@ def merge(*, kept_id: int, merged_id: int) -> Host:
         }
         _check_mergeable(kept_id, merged_id, hosts)
         kept, merged = hosts[kept_id], hosts[merged_id]
+        _lock_app_credit_cursor()
         CreditEntry.objects.filter(host_id=merged_id).update(host_id=kept_id)
+        sql.execute("hosts/merge_app_credit", {"kept_id": kept_id, "merged_id": merged_id})
         # The records of the merged host are deleted and will be measured again, because averages
         # of different numbers of samples cannot be combined in a useful way.
+        sql.execute("hosts/merge_uncounted", {"kept_id": kept_id, "merged_id": merged_id})
         HostAppVersion.objects.filter(host_id=merged_id).delete()
         kept.total_credit = (
             CreditEntry.objects.filter(host_id=kept_id).aggregate(sum=Sum("amount"))["sum"] or 0
         )
         kept.expavg_credit += merged.expavg_credit
         kept.created_at = min(kept.created_at, merged.created_at)
-        kept.save(update_fields=["total_credit", "expavg_credit", "created_at"])
+        # Otherwise, a merge would show to others what the owner has hidden from them.
+        kept.hidden |= merged.hidden
+        kept.save(update_fields=["total_credit", "expavg_credit", "created_at", "hidden"])
         Host.objects.filter(merged_into_id=merged_id).update(merged_into_id=kept_id)
         merged.merged_into = kept
         merged.total_credit, merged.expavg_credit = 0, 0
         merged.save(update_fields=["merged_into", "total_credit", "expavg_credit"])
+        sql.execute("hosts/merge_credit_samples", {"kept_id": kept_id, "merged_id": merged_id})
         Bundle.objects.filter(host_id=merged_id).update(host_id=kept_id)
         named_queues.replace_host(merged_id=merged_id, kept_id=kept_id)
     return kept
+
+
+def _lock_app_credit_cursor() -> None:
+    """Wait while credit entries are counted by computer and app (`credit.app_credits`)."""
+    sql.fetch("credit/lock_app_credit_cursor", {})
 
 
 def _retarget(kept_id: int, merged_id: int) -> None:

@@ -18,6 +18,7 @@ from scheduler.hosts.own_hosts import UnknownHost
 from scheduler.lifecycle import ServerState
 from scheduler.models import (
     Account,
+    CreditSample,
     FileRequest,
     Host,
     HostAppVersion,
@@ -52,6 +53,7 @@ def delete(account: Account, host_id: int, *, now: datetime) -> None:
             consents.list_deleted_host(host, now=now)
         HostAppVersion.objects.filter(host=host).delete()
         FileRequest.objects.filter(host=host).delete()
+        CreditSample.objects.filter(kind=CreditSample.Kind.HOST, holder_id=host_id).delete()
         # With the rows that were merged into it, whose clients would otherwise get its id.
         rows = Host.objects.filter(Q(pk=host_id) | Q(merged_into=host))
         rows.update(merged_into=F("pk"), last_decisions=[], **erasure.HOST_COLUMNS)

@@ -29,6 +29,8 @@ SELECT
     h.total_credit::double precision AS host_total_credit,
     h.expavg_credit AS host_expavg_credit,
     h.max_in_progress,
+    h.own_max_held,
+    h.own_max_cpus,
     h.last_decisions,
     flags.any_sensor,
     flags.any_broadcast,

@@ -37,6 +37,8 @@ _NEW_HOST: Final = {
     "host_total_credit": 0.0,
     "host_expavg_credit": 0.0,
     "max_in_progress": None,
+    "own_max_held": None,
+    "own_max_cpus": None,
     "last_decisions": (),
     "locked": True,
 }

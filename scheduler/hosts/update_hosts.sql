@@ -1,7 +1,7 @@
 -- Writes the changes that RPCs make to their hosts.  These are the description of the computer, the
 -- sequence number, the record of each app version (results sent today, quota, consecutive valid
--- results), and the acknowledgement of results that a client lists for the first time.  To exclude
--- deadlocks, hosts are locked in ascending order and before their records, and results that other
+-- results, results to be counted), and the acknowledgement of results that a client lists for the
+-- first time.  To exclude deadlocks, hosts are locked in ascending order and before their records, and results that other
 -- transactions have locked are skipped.
 WITH described AS (
     SELECT *
@@ -92,21 +92,26 @@ updated AS (
 
 updated_records AS (
     INSERT INTO host_app_version AS record (
-        host_id, app_version_id, results_today, quota_day, max_results_per_day
+        host_id, app_version_id, results_today, quota_day, max_results_per_day,
+        uncounted_reports, uncounted_errors
     )
     SELECT
         updated.id,
         change.app_version_id,
         change.sent,
         %(today)s::date,
-        change.quota_after
+        change.quota_after,
+        change.reported,
+        change.errors
     FROM updated
     INNER JOIN unnest(
         %(record_host_ids)s::bigint[],
         %(app_version_ids)s::bigint[],
         %(sent)s::integer[],
-        %(quotas_after)s::integer[]
-    ) AS change (host_id, app_version_id, sent, quota_after)
+        %(quotas_after)s::integer[],
+        %(reported)s::integer[],
+        %(errors)s::integer[]
+    ) AS change (host_id, app_version_id, sent, quota_after, reported, errors)
         ON updated.id = change.host_id
     ORDER BY updated.id, change.app_version_id
     ON CONFLICT (host_id, app_version_id) DO UPDATE
@@ -130,7 +135,9 @@ updated_records AS (
                 array_position(%(pairs)s::text[], record.host_id || ':' || record.app_version_id)
             ] THEN 0
             ELSE record.consecutive_valid
-        END
+        END,
+        uncounted_reports = record.uncounted_reports + excluded.uncounted_reports,
+        uncounted_errors = record.uncounted_errors + excluded.uncounted_errors
 )
 
 UPDATE result AS r

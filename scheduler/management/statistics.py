@@ -180,8 +180,8 @@ def team(row: Row) -> str:
 
 
 def host(row: Row) -> str:
-    """Return a host as BOINC's ``<host>``; omits an account that does not show its hosts."""
-    named = [("userid", row["account_id"])] if row["show_hosts"] else []
+    """Return a host as BOINC's ``<host>``; omits an owner who does not show the host."""
+    named = [("userid", row["account_id"])] if row["names_owner"] else []
     measured = "p_fpops p_iops p_membw m_nbytes m_cache m_swap d_total d_free n_bwup n_bwdown"
     return _element(
         "host",

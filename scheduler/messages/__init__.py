@@ -1,1 +1,1 @@
-"""Stores trickles to and from running results, and sends the mail of the outbox."""
+"""Stores trickles of running results; sends letters and the mail of the outbox."""

@@ -1,13 +1,18 @@
-"""Publishes and withdraws news, and reads them for feeds."""
+"""Publishes and withdraws news, and reads them for feeds, pages and the API."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
 from typing import Final
+from urllib.parse import urljoin
 
+from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
+from django.utils.text import Truncator, normalize_newlines
 
 from scheduler.models import Account, News
 from scheduler.people import audit
@@ -19,10 +24,31 @@ MAX_TEXT: Final = 20_000
 SHOWN_FOR: Final = timedelta(days=30)
 #: Maximum number of news in a feed.
 MAX_SHOWN: Final = 50
+#: Maximum length of the beginning of a text in a list of news.
+MAX_BEGINNING: Final = 300
+#: The path of the list of news; `web.urls` routes it and the pages below it.
+PATH: Final = "news/"
 
 
 class NewsRefused(ValueError):
     """News cannot be published. Hint: see the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewsPage:
+    """A page of news; the next page begins below the id `older_than`, None after the last."""
+
+    rows: tuple[News, ...]
+    older_than: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class NewsItem:
+    """A piece of news, with the next one and the one before it, if they exist."""
+
+    news: News
+    newer: News | None
+    older: News | None
 
 
 def check(title: str, text: str) -> tuple[str, str]:
@@ -65,9 +91,46 @@ def withdraw(news_ids: Collection[int], *, now: datetime) -> int:
 
 
 def latest(*, now: datetime, shown_for: timedelta = SHOWN_FOR) -> list[News]:
-    """Return at most `MAX_SHOWN` news that are not withdrawn nor too old, newest first."""
+    """Return at most `MAX_SHOWN` items that are neither withdrawn nor too old, newest first."""
     shown = News.objects.filter(withdrawn_at__isnull=True, published_at__gt=now - shown_for)
     return list(shown.order_by("-published_at", "-pk")[:MAX_SHOWN])
+
+
+def published() -> QuerySet[News]:
+    """Return the items that are not withdrawn; their ids increase with the time of publication."""
+    return News.objects.filter(withdrawn_at__isnull=True)
+
+
+def page(*, below: int | None = None, count: int) -> NewsPage:
+    """Return at most `count` news with ids less than `below`, newest first, in one statement."""
+    rows = published() if below is None else published().filter(pk__lt=below)
+    newest_rows = tuple(rows.order_by("-pk")[: count + 1])
+    page_rows = newest_rows[:count]
+    return NewsPage(page_rows, page_rows[-1].pk if len(newest_rows) > count else None)
+
+
+def find(news_id: int) -> NewsItem | None:
+    """Return an item that is not withdrawn, with its neighbors; at most three statements."""
+    rows = published()
+    news = rows.filter(pk=news_id).first()
+    if news is None:
+        return None
+    return NewsItem(
+        news=news,
+        newer=rows.filter(pk__gt=news_id).order_by("pk").first(),
+        older=rows.filter(pk__lt=news_id).order_by("-pk").first(),
+    )
+
+
+def page_url(news_id: int) -> str:
+    """Return the absolute URL of the page of news."""
+    return urljoin(settings.PROJECT.master_url, f"/{PATH}{news_id}/")
+
+
+def beginning(text: str) -> str:
+    """Return the first paragraph of a text on one line, shortened to `MAX_BEGINNING` characters."""
+    first = normalize_newlines(text).strip().partition("\n\n")[0]
+    return Truncator(" ".join(first.split())).chars(MAX_BEGINNING)
 
 
 def _subject(news: News) -> str:

@@ -18,11 +18,11 @@ from time import monotonic
 from typing import Final
 
 from django.conf import settings
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Q, QuerySet
 
 from scheduler import sql, wakeups
 from scheduler.messages.rules import mail_rules
-from scheduler.models import OutboxMessage
+from scheduler.models import Letter, OutboxMessage
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +65,18 @@ class Message:
     text: str
     created_at: datetime
     attempts: int
+    unsubscribe_url: str = ""
+    is_copy: bool = False
+    """Whether it is a copy of a letter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy of a letter; a POST request to `unsubscribe_url` ends the recipient's consent."""
+
+    recipient: str
+    text: str
+    unsubscribe_url: str
 
 
 #: A function that delivers one message, or raises `DeliveryFailed`.
@@ -118,6 +130,62 @@ def add(
     wakeups.after_commit("housekeeper")
 
 
+def add_copies(letter: Letter, copies: Iterable[Copy], *, now: datetime) -> None:
+    """Store copies of a letter, in the caller's transaction; raises `MailDisabled` and `BadMail`.
+
+    Other messages are delivered before copies of letters.
+    """
+    if not sends_mail():
+        raise MailDisabled("This project sends no mail. Hint: an operator can set EMAIL_URL.")
+    subject = mail_rules.check_subject(letter.subject)
+    OutboxMessage.objects.bulk_create(
+        OutboxMessage(
+            recipient=mail_rules.check_address(copy.recipient),
+            subject=subject,
+            text=mail_rules.check_text(copy.text),
+            unsubscribe_url=copy.unsubscribe_url,
+            letter=letter,
+            created_at=now,
+            next_attempt_at=now,
+        )
+        for copy in copies
+    )
+    wakeups.after_commit("housekeeper")
+
+
+def waiting_copies() -> int:
+    """Return the number of copies of all letters that wait for their delivery."""
+    return _unsent_copies().filter(parked_at=None).count()
+
+
+def unsent_copies(letter: Letter) -> tuple[int, int]:
+    """Return the numbers of a letter's copies that wait, and that are parked."""
+    counted = (
+        _unsent_copies()
+        .filter(letter=letter)
+        .aggregate(
+            waiting=Count("id", filter=Q(parked_at=None)),
+            parked=Count("id", filter=Q(parked_at__isnull=False)),
+        )
+    )
+    return counted["waiting"], counted["parked"]
+
+
+def drop_copies(letter: Letter) -> int:
+    """Delete the copies of a letter that were not delivered; return their number.
+
+    A copy that is being delivered meanwhile can still arrive.
+    """
+    copies = _unsent_copies().filter(letter=letter)
+    # In the order in which `messages/settle_messages` locks them.
+    ids = list(copies.order_by("pk").select_for_update().values_list("pk", flat=True))
+    return OutboxMessage.objects.filter(pk__in=ids).delete()[0]
+
+
+def _unsent_copies() -> QuerySet[OutboxMessage]:
+    return OutboxMessage.objects.filter(letter__isnull=False, sent_at=None)
+
+
 def deliver_due(channels: Mapping[int, Channel], *, now: datetime, limit: int = BATCH) -> int:
     """Deliver due messages of the kinds in `channels`; return the number of delivered messages.
 
@@ -135,7 +203,12 @@ def deliver_due(channels: Mapping[int, Channel], *, now: datetime, limit: int = 
     )
     outcomes: dict[int, _Outcome] = {}
     try:
-        _deliver(sorted(leased, key=lambda message: message.id), channels, outcomes, now=now)
+        _deliver(
+            sorted(leased, key=lambda message: (message.is_copy, message.id)),
+            channels,
+            outcomes,
+            now=now,
+        )
     finally:
         # After an interruption, too: delivered messages must not be sent again.
         if leased:
@@ -237,6 +310,11 @@ def drop(ids: Sequence[int]) -> int:
 def unsent(ids: Sequence[int]) -> list[OutboxMessage]:
     """Return the messages with these ids that were not sent, without their texts."""
     return list(_unsent(ids).defer("text").order_by("id"))
+
+
+def count_unsent(ids: Sequence[int]) -> int:
+    """Return the number of the messages with these ids that were not sent."""
+    return _unsent(ids).count()
 
 
 def _unsent(ids: Sequence[int]) -> QuerySet[OutboxMessage]:

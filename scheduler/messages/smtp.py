@@ -259,6 +259,11 @@ def composed(message: Message, *, sender: str, sender_name: str) -> bytes:
     mail["Date"] = format_datetime(created_at)
     mail["Message-ID"] = f"<{message.id}.{_stamp(created_at)}.outbox@{domain}>"
     mail["Auto-Submitted"] = "auto-generated"
+    if message.unsubscribe_url:
+        # RFC 8058: mail programs show a button that sends a POST request to the address.
+        url = mail_rules.one_line(message.unsubscribe_url)
+        mail["List-Unsubscribe"] = _Written("List-Unsubscribe", f"<{url}>")
+        mail["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
     mail.set_content(message.text)
     return mail.as_bytes()
 

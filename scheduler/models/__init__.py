@@ -6,7 +6,16 @@ from scheduler.models.audit import AuditEntry
 from scheduler.models.badges import AccountBadge, Badge, TeamBadge
 from scheduler.models.files import File, FileHold, Installation, JobFile
 from scheduler.models.hosts import Host, HostAppVersion, HostToken
-from scheduler.models.ledger import AccountAppCredit, CreditEntry, LedgerEntry, ManualGrant
+from scheduler.models.ledger import (
+    AccountAppCredit,
+    AppCreditCursor,
+    CreditEntry,
+    HostAppCredit,
+    LedgerEntry,
+    ManualGrant,
+    TeamAppCredit,
+)
+from scheduler.models.letters import Letter, LetterRecipient
 from scheduler.models.logins import Invitation, LoginNetwork, ThrottleBucket
 from scheduler.models.messages import (
     FileRequest,
@@ -16,13 +25,33 @@ from scheduler.models.messages import (
     TrickleUp,
     UsageSample,
 )
-from scheduler.models.people import Account, AccountKey, EmailChange, StatisticsDeletion, Team
+from scheduler.models.people import (
+    Account,
+    AccountKey,
+    EmailChange,
+    StatisticsDeletion,
+    Team,
+    TeamAdministrator,
+)
 from scheduler.models.queues import Queue, QueueBalance, QueueSchedule, QueueSlot
-from scheduler.models.samples import HardwareCount, StatusSample
+from scheduler.models.samples import (
+    CreditSample,
+    HardwareCount,
+    HostOutcomes,
+    StatusSample,
+    VersionOutcomes,
+)
 from scheduler.models.science import App, AppVersion, AppVersionFile, PlanClass, Platform
 from scheduler.models.submitters import ApiToken, IdempotencyKey, Submitter, SubmitterApp
 from scheduler.models.task_lists import Bundle, BundleMember
-from scheduler.models.troubles import AlertState, Heartbeat, Outage, Refusal, ScienceFailure
+from scheduler.models.troubles import (
+    AlertState,
+    CheckRun,
+    Heartbeat,
+    Outage,
+    Refusal,
+    ScienceFailure,
+)
 from scheduler.models.work import (
     Batch,
     BatchUsage,
@@ -44,6 +73,7 @@ __all__ = [
     "AlertState",
     "ApiToken",
     "App",
+    "AppCreditCursor",
     "AppVersion",
     "AppVersionFile",
     "AuditEntry",
@@ -52,7 +82,9 @@ __all__ = [
     "BatchUsage",
     "Bundle",
     "BundleMember",
+    "CheckRun",
     "CreditEntry",
+    "CreditSample",
     "Dependency",
     "EmailChange",
     "File",
@@ -61,13 +93,17 @@ __all__ = [
     "HardwareCount",
     "Heartbeat",
     "Host",
+    "HostAppCredit",
     "HostAppVersion",
+    "HostOutcomes",
     "HostToken",
     "IdempotencyKey",
     "Installation",
     "Invitation",
     "JobFile",
     "LedgerEntry",
+    "Letter",
+    "LetterRecipient",
     "LoginNetwork",
     "ManualGrant",
     "News",
@@ -90,11 +126,14 @@ __all__ = [
     "Submitter",
     "SubmitterApp",
     "Team",
+    "TeamAdministrator",
+    "TeamAppCredit",
     "TeamBadge",
     "ThrottleBucket",
     "TrickleDown",
     "TrickleUp",
     "UsageSample",
+    "VersionOutcomes",
     "Workunit",
     "WorkunitFile",
     "WorkunitWakeup",

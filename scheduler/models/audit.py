@@ -58,6 +58,7 @@ class AuditEntry(models.Model):
         BADGE_AWARDED = "badge_awarded"
         BADGE_WITHDRAWN = "badge_withdrawn"
         CREDIT_GRANTED = "credit_granted"
+        LETTER_CHANGED = "letter_changed"
         ACTION_TAKEN = "action_taken"
 
     at = models.DateTimeField()
@@ -80,6 +81,10 @@ class AuditEntry(models.Model):
         indexes = [
             models.Index(fields=["at"], name="drop_old_audit_entries"),
             models.Index(fields=["account_id", "-at"], name="audit_entries_of_account"),
+            # The searches and links of the administration.
+            models.Index(fields=["actor", "id"], name="audit_entries_by_actor"),
+            models.Index(fields=["subject", "id"], name="audit_entries_by_subject"),
+            models.Index(fields=["address", "id"], name="audit_entries_by_address"),
         ]
 
     def __str__(self) -> str:

@@ -95,6 +95,8 @@ class JobFile(models.Model):
                 fields=["account", "name"], name="job_file_name_is_the_submitters"
             ),
         ]
+        # The search of the administration.
+        indexes = [models.Index(fields=["name"], name="job_files_by_name")]
 
     def __str__(self) -> str:
         return self.name

@@ -49,6 +49,12 @@ class Host(models.Model):
 
     hr_class = models.IntegerField(default=0)
     max_in_progress = models.IntegerField(null=True, blank=True)
+    # The owner's limits for this computer, which replace those of the preferences for the project:
+    # 0 means no limit, and NULL means that the preferences apply.
+    own_max_held = models.IntegerField(null=True, blank=True)
+    own_max_cpus = models.IntegerField(null=True, blank=True)
+    # Whether the owner hides this computer from others, although the account shows its computers.
+    hidden = models.BooleanField(default=False, db_default=False)
     denied = models.BooleanField(default=False)
     total_credit = models.DecimalField(max_digits=20, decimal_places=6, default=0)
     expavg_credit = models.FloatField(default=0)
@@ -90,7 +96,11 @@ class Host(models.Model):
 
 
 class HostAppVersion(models.Model):
-    """Statistics of an app version on a host (BOINC's host_app_version)."""
+    """Statistics of an app version on a host (BOINC's host_app_version).
+
+    The columns `uncounted_*` are the numbers of results that were reported, failed, and were found
+    to be invalid since the housekeeper last counted them (`scheduler.health.outcome_counts`).
+    """
 
     host = models.ForeignKey(Host, models.CASCADE, related_name="app_versions")
     app_version = models.ForeignKey(
@@ -107,6 +117,10 @@ class HostAppVersion(models.Model):
     et_avg = models.FloatField(default=0, db_default=0)
     turnaround_n = models.FloatField(default=0, db_default=0)
     turnaround_avg = models.FloatField(default=0, db_default=0)
+    # No index: an update of these columns must stay heap-only.
+    uncounted_reports = models.IntegerField(default=0, db_default=0)
+    uncounted_errors = models.IntegerField(default=0, db_default=0)
+    uncounted_invalid = models.IntegerField(default=0, db_default=0)
 
     class Meta:
         db_table = "host_app_version"

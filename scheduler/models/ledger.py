@@ -46,6 +46,9 @@ class CreditEntry(models.Model):
     may have no host and no app; its amount may be negative.
     """
 
+    #: The rule of the entry that a valid result gets once; the app's `credit_rule` has computed it.
+    VALIDATED = "validated"
+
     result_id = models.BigIntegerField(null=True, blank=True)
     rule = models.CharField(max_length=20)
     account = models.ForeignKey("scheduler.Account", models.PROTECT, related_name="+")
@@ -112,16 +115,100 @@ class ManualGrant(models.Model):
         return self.reason
 
 
-class AccountAppCredit(models.Model):
+class _AppCredit(models.Model):
+    """The sum and the recent average of credit for one app."""
+
+    app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
+    total = models.DecimalField(max_digits=20, decimal_places=6, default=0)
+    expavg = models.FloatField(default=0)
+    expavg_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        abstract = True
+
+
+class HostAppCredit(_AppCredit):
+    """The sum and the recent average of a computer's credit for one app.
+
+    The sum has the entries up to `AppCreditCursor.counted_to` (`scheduler.credit.app_credits`).
+    """
+
+    host = models.ForeignKey("scheduler.Host", models.CASCADE, related_name="+", db_index=False)
+
+    class Meta:
+        db_table = "host_app_credit"
+        constraints = [
+            models.UniqueConstraint(fields=["host", "app"], name="host_app_credit_is_one_per_pair"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["app", "total", "host"],
+                condition=models.Q(total__gt=0),
+                name="read_host_app_board_total",
+            ),
+            models.Index(
+                fields=["app", "expavg", "host"],
+                condition=models.Q(expavg__gt=0),
+                name="read_host_app_board_recent",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"computer {self.host_id}, app {self.app_id}: {self.total}"
+
+
+class TeamAppCredit(_AppCredit):
+    """The sum and the recent average of a team's credit for one app.
+
+    The sum has the entries up to `AppCreditCursor.counted_to` (`scheduler.credit.app_credits`).
+    """
+
+    team = models.ForeignKey("scheduler.Team", models.CASCADE, related_name="+", db_index=False)
+
+    class Meta:
+        db_table = "team_app_credit"
+        constraints = [
+            models.UniqueConstraint(fields=["team", "app"], name="team_app_credit_is_one_per_pair"),
+        ]
+        indexes = [
+            models.Index(
+                fields=["app", "total", "team"],
+                condition=models.Q(total__gt=0),
+                name="read_team_app_board_total",
+            ),
+            models.Index(
+                fields=["app", "expavg", "team"],
+                condition=models.Q(expavg__gt=0),
+                name="read_team_app_board_recent",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"team {self.team_id}, app {self.app_id}: {self.total}"
+
+
+class AppCreditCursor(models.Model):
+    """The id of the last credit entry that `HostAppCredit` and `TeamAppCredit` count; one row."""
+
+    id = models.SmallIntegerField(primary_key=True, default=1)
+    counted_to = models.BigIntegerField(default=0)
+
+    class Meta:
+        db_table = "app_credit_cursor"
+        constraints = [
+            models.CheckConstraint(condition=models.Q(id=1), name="app_credit_cursor_is_one_row"),
+        ]
+
+    def __str__(self) -> str:
+        return f"counted to entry {self.counted_to}"
+
+
+class AccountAppCredit(_AppCredit):
     """The sum and the recent average of an account's credit for one app."""
 
     account = models.ForeignKey(
         "scheduler.Account", models.CASCADE, related_name="app_credits", db_index=False
     )
-    app = models.ForeignKey("scheduler.App", models.CASCADE, related_name="+", db_index=False)
-    total = models.DecimalField(max_digits=20, decimal_places=6, default=0)
-    expavg = models.FloatField(default=0)
-    expavg_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         db_table = "account_app_credit"

@@ -148,6 +148,12 @@ class OutboxMessage(models.Model):
     sent_at = models.DateTimeField(null=True, blank=True)
     parked_at = models.DateTimeField(null=True, blank=True)
     last_error = models.CharField(max_length=500, blank=True, default="")
+    # The letter of which this is a copy, and the page that withdraws the consent to letters.  The
+    # address contains a secret, and is erased with the text.
+    letter = models.ForeignKey(
+        "scheduler.Letter", models.CASCADE, null=True, blank=True, related_name="+", db_index=False
+    )
+    unsubscribe_url = models.CharField(max_length=500, blank=True, default="", db_default="")
 
     class Meta:
         db_table = "outbox_message"
@@ -188,6 +194,13 @@ class OutboxMessage(models.Model):
                 condition=models.Q(parked_at__isnull=False),
                 name="parked_messages",
             ),
+            models.Index(
+                fields=["letter"],
+                condition=models.Q(letter__isnull=False, sent_at__isnull=True),
+                name="unsent_copies_of_letters",
+            ),
+            # The search of the administration.
+            models.Index(fields=["recipient"], name="messages_by_recipient"),
         ]
 
     def __str__(self) -> str:
@@ -214,6 +227,11 @@ class News(models.Model):
                 fields=["-published_at"],
                 condition=models.Q(withdrawn_at__isnull=True),
                 name="read_news",
+            ),
+            models.Index(
+                fields=["-id"],
+                condition=models.Q(withdrawn_at__isnull=True),
+                name="list_news",
             ),
         ]
 

@@ -42,11 +42,20 @@ class AccountManager(BaseUserManager["Account"]):
         return account
 
 
+class TeamManager(models.Manager["Team"]):
+    """Reads the teams without those that were deleted."""
+
+    def get_queryset(self) -> models.QuerySet[Team]:
+        return super().get_queryset().filter(deleted_at__isnull=True)
+
+
 class Team(models.Model):
     """A team that accounts can join.
 
     `requested_by` is a member who has requested the foundership, and `requested_at` the time of the
-    last request, which remains after the founder has declined it.
+    last request, which remains after the founder has declined it.  `boinc_wide_id` is the id of a
+    team that exists on all projects.  The row of a deleted team stays, because entries of credit
+    name it; only statements that do not use `objects` see it.
     """
 
     class Kind(models.IntegerChoices):
@@ -78,6 +87,10 @@ class Team(models.Model):
     expavg_credit = models.FloatField(default=0)
     expavg_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField()
+    boinc_wide_id = models.BigIntegerField(null=True, blank=True, unique=True)
+    deleted_at = models.DateTimeField(null=True, blank=True)
+
+    objects: ClassVar[TeamManager] = TeamManager()
 
     class Meta:
         db_table = "team"
@@ -91,6 +104,17 @@ class Team(models.Model):
             models.Index(Collate(Lower("name"), "C"), "id", name="list_teams_by_name"),
             models.Index(fields=["expavg_credit", "id"], name="list_teams_by_recent_credit"),
             models.Index(fields=["total_credit", "id"], name="list_teams_by_total_credit"),
+            # The leaderboards of one type.  Most teams have no type, and no entry here.
+            models.Index(
+                fields=["kind", "total_credit", "id"],
+                condition=models.Q(kind__gt=0),
+                name="read_team_board_total",
+            ),
+            models.Index(
+                fields=["kind", "expavg_credit", "id"],
+                condition=models.Q(kind__gt=0),
+                name="read_team_board_recent",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -122,6 +146,8 @@ class Account(AbstractBaseUser, PermissionsMixin):
     # Whether the statistics export includes the account and its hosts.
     share_statistics = models.BooleanField(default=True, db_default=True)
     show_hosts = models.BooleanField(default=False, db_default=False)
+    # Whether the owner consented to letters of the project (`messages.letters`).
+    receive_letters = models.BooleanField(default=False, db_default=False)
     # When the terms of use were accepted; None if the project had none.
     terms_accepted_at = models.DateTimeField(null=True, blank=True)
     is_staff = models.BooleanField(default=False)
@@ -160,11 +186,17 @@ class Account(AbstractBaseUser, PermissionsMixin):
                 condition=models.Q(is_active=True, share_statistics=True, expavg_credit__gt=0),
                 name="read_account_board_recent",
             ),
+            models.Index(
+                fields=["id"],
+                condition=models.Q(is_active=True, receive_letters=True),
+                name="read_recipients_of_letters",
+            ),
         ]
         permissions = [
             ("moderate_people", "Can change and deactivate accounts without rights, and teams"),
             ("view_everything", "Can view everybody's work over the API, and alerts"),
             ("administer_project", "Can change queues, submitters and reserved fields of apps"),
+            ("view_logs", "Can view the log files of the server"),
         ]
 
     def __str__(self) -> str:
@@ -244,6 +276,27 @@ class Account(AbstractBaseUser, PermissionsMixin):
         return frozenset(map(Right, permissions.values_list("codename", flat=True)))
 
 
+class TeamAdministrator(models.Model):
+    """A member whom the founder of a team named as an administrator (`people.teams`).
+
+    The row is deleted when the account leaves the team or becomes its founder.
+    """
+
+    account = models.OneToOneField(Account, models.CASCADE, related_name="administratorship")
+    team = models.ForeignKey(Team, models.CASCADE, related_name="administrators")
+    named_at = models.DateTimeField()
+
+    class Meta:
+        db_table = "team_administrator"
+        # Only the operations of `people.teams` write the rows.
+        default_permissions = ("view",)
+        verbose_name = "administrator of a team"
+        verbose_name_plural = "administrators of teams"
+
+    def __str__(self) -> str:
+        return f"administrator {self.account_id} of team {self.team_id}"
+
+
 class AccountKey(models.Model):
     """A secret that identifies an account, stored as a hash and in encrypted form (`sealed`).
 
@@ -268,6 +321,8 @@ class AccountKey(models.Model):
     is_current = models.BooleanField(default=True)
     created_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)
+    # Only of submission keys: for keys of clients, scheduler requests would have to write it.
+    last_used_on = models.DateField(null=True, blank=True)
 
     class Meta:
         db_table = "account_key"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Final
 
+from django.core.validators import MaxLengthValidator
 from django.db import models
 
 from scheduler.config import MAX_TERMINATION_TIME
+
+#: Maximum length of an app's description; the front page shows those of all apps.
+MAX_APP_DESCRIPTION: Final = 4000
 
 
 class OneResultPer(models.TextChoices):
@@ -63,6 +68,13 @@ class App(models.Model):
 
     name = models.CharField(max_length=60, unique=True)
     user_friendly_name = models.CharField(max_length=254, blank=True, default="")
+    # Plain text for volunteers, which the front page shows.
+    description = models.TextField(
+        blank=True,
+        default="",
+        db_default="",
+        validators=[MaxLengthValidator(MAX_APP_DESCRIPTION)],
+    )
     deprecated = models.BooleanField(default=False)
     beta = models.BooleanField(default=False)
     weight = models.FloatField(default=1)
@@ -232,6 +244,14 @@ class AppVersion(models.Model):
     pfc_n = models.FloatField(default=0)
     pfc_avg = models.FloatField(default=0)
     pfc_scale = models.FloatField(default=0)
+    # Staged roll-out: the share of the hosts that may get the version, and the automatic roll-back
+    # above an error rate, in percent.  NULL means no automatic roll-back (`apps.rollouts`).
+    rollout_percent = models.SmallIntegerField(default=100, db_default=100)
+    rollout_at = models.DateTimeField(null=True, blank=True)
+    max_error_percent = models.SmallIntegerField(null=True, blank=True)
+    min_rollback_results = models.IntegerField(default=50, db_default=50)
+    rolled_back_at = models.DateTimeField(null=True, blank=True)
+    rollback_reason = models.CharField(max_length=200, blank=True, default="", db_default="")
     created_at = models.DateTimeField()
 
     class Meta:
@@ -246,6 +266,15 @@ class AppVersion(models.Model):
             ),
             models.CheckConstraint(
                 condition=models.Q(avg_ncpus__gt=0), name="app_version_avg_ncpus_is_positive"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(rollout_percent__gte=0, rollout_percent__lte=100)
+                & models.Q(min_rollback_results__gte=1)
+                & (
+                    models.Q(max_error_percent__isnull=True)
+                    | models.Q(max_error_percent__gte=0, max_error_percent__lte=99)
+                ),
+                name="app_version_rollout_is_in_range",
             ),
         ]
 

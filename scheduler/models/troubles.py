@@ -1,4 +1,4 @@
-"""The tables of refusals, science failures, outages, heartbeats and alerts."""
+"""The tables of refusals, failures, outages, heartbeats, alerts and checks."""
 
 from __future__ import annotations
 
@@ -101,7 +101,8 @@ class Heartbeat(models.Model):
     """The time of the last heartbeat of the web server, or of the last run of a chore.
 
     The row ``daemon <name>`` counts the passes of all processes of a daemon since its installation:
-    completed and failed passes, examined rows, and seconds in passes.
+    completed and failed passes, examined rows, and seconds in passes.  The row ``chore <name>`` has
+    the number of the chore's failures in a row as `failed_passes`.
     """
 
     name = models.CharField(max_length=60, unique=True)
@@ -141,3 +142,74 @@ class AlertState(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.subject}".rstrip()
+
+
+class CheckRun(models.Model):
+    """A run of a check, and its findings: violated invariants, or sums of credit that differ.
+
+    A run from a shell is stored at its end, and has no `requested_at`.  A run that staff requested
+    is carried out by the housekeeper: `remaining` has the names of the parts that are left, and
+    `after_id` is the last row of the first of them that was compared.
+
+    `checked_names` are the parts that were checked completely.  `findings`, `carried` and
+    `not_checked` have the form that `health.rules.check_findings` describes, which limits their
+    size.  `carried` are findings of earlier runs that this run did not check again; `unresolved`
+    counts them and the violations that this run found and did not correct.
+    """
+
+    class Kind(models.TextChoices):
+        """The check: of invariants, or of sums of credit."""
+
+        FSCK = "fsck", "invariants"
+        CREDIT = "credit", "sums of credit"
+
+    kind = models.CharField(max_length=10, choices=Kind.choices)
+    options = models.JSONField(default=dict, blank=True)
+    requested_at = models.DateTimeField(null=True, blank=True)
+    requested_by = models.ForeignKey(
+        "scheduler.Account",
+        models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+    )
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+    remaining = models.JSONField(default=list, blank=True)
+    after_id = models.BigIntegerField(default=0)
+    checked_names = models.JSONField(default=list, blank=True)
+    #: The number of invariants or sums to check; None if it was not counted.
+    to_check = models.BigIntegerField(null=True, blank=True)
+    checked = models.BigIntegerField(default=0)
+    skipped = models.BigIntegerField(default=0)
+    violations = models.BigIntegerField(default=0)
+    unresolved = models.BigIntegerField(default=0)
+    findings = models.JSONField(default=list, blank=True)
+    carried = models.JSONField(default=list, blank=True)
+    not_checked = models.JSONField(default=list, blank=True)
+
+    class Meta:
+        db_table = "check_run"
+        verbose_name = "run of a check"
+        verbose_name_plural = "runs of checks"
+        default_permissions = ("view",)
+        constraints = [
+            # At most one requested run of each check is open.
+            models.UniqueConstraint(
+                fields=["kind"],
+                condition=models.Q(ended_at__isnull=True),
+                name="check_run_is_open_once",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(ended_at__isnull=True) | models.Q(started_at__isnull=False),
+                name="check_run_ends_after_its_start",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(requested_at__isnull=False) | models.Q(ended_at__isnull=False),
+                name="check_run_of_a_shell_has_ended",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.pk}"

@@ -397,12 +397,40 @@ class Workunit(models.Model):
                 name="expire_unfinished",
             ),
             models.Index(
+                fields=["hold_code", "id"],
+                condition=Q(hold_code__isnull=False),
+                name="read_held_workunits",
+            ),
+            models.Index(
                 fields=["target_host"],
                 condition=Q(target_host__isnull=False),
                 name="retarget_workunits",
             ),
             models.Index(
+                fields=["target_account"],
+                condition=Q(target_account__isnull=False),
+                name="workunits_for_account",
+            ),
+            models.Index(
+                fields=["target_team"],
+                condition=Q(target_team__isnull=False),
+                name="workunits_for_team",
+            ),
+            # The list of all targeted work in the administration, newest first.
+            models.Index(
+                fields=["id"],
+                condition=Q(target_host__isnull=False)
+                | Q(target_account__isnull=False)
+                | Q(target_team__isnull=False),
+                name="targeted_workunits",
+            ),
+            models.Index(
                 fields=["batch", "id"], condition=Q(batch__isnull=False), name="workunits_of_batch"
+            ),
+            models.Index(
+                fields=["batch", "id"],
+                condition=~Q(error_mask=0) & Q(retried_as__isnull=True),
+                name="failed_in_batch",
             ),
             GinIndex(
                 fields=["meta"],

@@ -1,11 +1,12 @@
-"""Finds accounts by their keys; creates, renews and revokes keys.
+"""Finds accounts by their keys; creates, renames, renews and revokes keys.
 
 Theory of operation.  A row stores a key twice: hashed, to look up the key, and encrypted, to return
 the key at log-in.  An account has one current strong key and one current weak key.  The weak key is
 derived from the current strong key and the stored password hash, and is renewed when the strong key
 or the password changes (PROTOCOL 1.6).  It is looked up by its own hash, so rehashing a password
 does not change the key (PROTOCOL trap 31).  Submission keys are never current, so log-in cannot
-return a submission key.  Existing keys are changed only while the account's row is locked.
+return a submission key.  Existing keys are changed only while the account's row is locked, except
+for the day of the last use.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -23,7 +24,11 @@ from scheduler import signing
 from scheduler.models import Account, AccountKey
 from scheduler.people import audit
 
-_MAX_NAME, _MAX_KEY_NAME = 254, 100
+_MAX_NAME = 254
+MAX_KEY_NAME: Final = 100
+#: Maximum number of valid keys of an account.  The page of keys lists all of them, and a link to an
+#: output is compared with each submission key.
+MAX_KEYS: Final = 50
 
 
 class AccountRefused(ValueError):
@@ -40,6 +45,10 @@ class BadName(AccountRefused):
 
 class UnknownKey(AccountRefused):
     """The account has no such unrevoked key. Hint: list the account's keys."""
+
+
+class KeyRefused(AccountRefused):
+    """The account cannot have another key now. Hint: see the message."""
 
 
 class KeyOwner(NamedTuple):
@@ -94,25 +103,69 @@ def current_key(account: Account, kind: AccountKey.Kind) -> AccountKey | None:
 def new_key(
     *, account: Account, name: str, kind: AccountKey.Kind = AccountKey.Kind.STRONG, now: datetime
 ) -> str:
-    """Create a strong or submission key and return its text.
+    """Create a strong or submission key and return its text; see `create_key`."""
+    return create_key(account=account, name=name, kind=kind, now=now)[1]
 
-    The current keys stay valid.  Raises `BadName` for an empty or too long name.  Raises
-    `AccountRefused` for a weak key, because an account has only one weak key.
+
+def create_key(
+    *, account: Account, name: str, kind: AccountKey.Kind = AccountKey.Kind.STRONG, now: datetime
+) -> tuple[AccountKey, str]:
+    """Create a strong or submission key; return its row and its text.
+
+    The current keys stay valid.  Raises `BadName` for a name that is empty, too long or not
+    printable.  Raises `KeyRefused` for a weak key, because an account has only one weak key; if the
+    account has `MAX_KEYS` keys; and if the password was changed after `account` was read, because
+    the change has revoked what was created with the old password.
     """
-    if not 0 < len(name) <= _MAX_KEY_NAME:
-        msg = f"The key's name has {len(name)} characters. Hint: give 1 to {_MAX_KEY_NAME}."
-        raise BadName(msg)
+    name = _good_key_name(name)
     if kind is AccountKey.Kind.WEAK:
-        raise AccountRefused(
-            "An account has only one weak key. Hint: revoke the weak key to renew it."
-        )
+        raise KeyRefused("An account has only one weak key. Hint: revoke the weak key to renew it.")
     key = secrets.token_hex(16)
     with transaction.atomic():
-        _save_key(account, key, kind, name, now, is_current=False)
+        locked = lock(account)
+        if locked.password != account.password:
+            raise KeyRefused("The password was changed meanwhile. Hint: log in again.")
+        if live_keys(locked).count() >= MAX_KEYS:
+            raise KeyRefused(
+                f"The account has {MAX_KEYS} keys, which is the limit. Hint: revoke one first."
+            )
+        row = _save_key(locked, key, kind, name, now, is_current=False)
         audit.record(
             audit.Event.KEY_CREATED, now=now, subject=account.email, details=_details(kind, name)
         )
+    return row, key
+
+
+def rename_key(*, account: Account, key_id: int, name: str, now: datetime) -> AccountKey:
+    """Rename a key; return it.
+
+    Raises `BadName` as `create_key` does, and `UnknownKey` if the account has no unrevoked key with
+    this id.
+    """
+    name = _good_key_name(name)
+    with transaction.atomic():
+        key = find_live(lock(account), key_id)
+        if key.name != name:
+            former, key.name = key.name, name
+            key.save(update_fields=["name"])
+            audit.record(
+                audit.Event.ACCOUNT_CHANGED,
+                now=now,
+                subject=account.email,
+                details={"key": key_id, "name": {"from": former, "to": name}},
+            )
     return key
+
+
+def _good_key_name(name: str) -> str:
+    """Return the name without surrounding white space; raise `BadName` if it is invalid."""
+    stripped = name.strip()
+    if not 0 < len(stripped) <= MAX_KEY_NAME or not stripped.isprintable():
+        raise BadName(
+            f"{name[:60]!r} is not a name of a key. "
+            f"Hint: give 1 to {MAX_KEY_NAME} characters, without line breaks."
+        )
+    return stripped
 
 
 def first_submission_key(*, account: Account, now: datetime) -> str | None:
@@ -140,12 +193,23 @@ def live_keys(account: Account, kind: AccountKey.Kind | None = None) -> QuerySet
     return keys if kind is None else keys.filter(kind=kind)
 
 
+def find_live(account: Account, key_id: int) -> AccountKey:
+    """Return the account's unrevoked key with this id; raise `UnknownKey` without one."""
+    key = live_keys(account).filter(pk=key_id).first()
+    if key is None:
+        raise UnknownKey(f"The account has no unrevoked key {key_id}. Hint: list its keys.")
+    return key
+
+
 def record_use(account: Account, key: AccountKey, *, now: datetime) -> None:
     """Record the use of a submission key in the audit log, at most once per day and address.
 
-    Also sets the account as the actor of later audit entries (`audit.identify`).
+    The day is also stored with the key.  Sets the account as the actor of later audit entries
+    (`audit.identify`).
     """
     audit.identify(account)
+    if key.last_used_on != now.date():
+        AccountKey.objects.filter(pk=key.pk).update(last_used_on=now.date())
     audit.record_daily(
         audit.Event.KEY_USED,
         now=now,
@@ -181,9 +245,7 @@ def revoke_key(*, account: Account, key_id: int, now: datetime) -> str | None:
     """
     with transaction.atomic():
         locked = lock(account)
-        revoked = locked.keys.filter(pk=key_id, revoked_at__isnull=True).first()
-        if revoked is None:
-            raise UnknownKey(f"The account has no unrevoked key {key_id}. Hint: list its keys.")
+        revoked = find_live(locked, key_id)
         was_current, kind = revoked.is_current, AccountKey.Kind(revoked.kind)
         _revoke(revoked, now)
         audit.record(
@@ -262,8 +324,8 @@ def _save_key(
     now: datetime | Combinable,
     *,
     is_current: bool = True,
-) -> None:
-    AccountKey.objects.create(
+) -> AccountKey:
+    return AccountKey.objects.create(
         account=account,
         kind=kind,
         name=name,

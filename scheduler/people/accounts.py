@@ -19,18 +19,19 @@ import hmac
 import logging
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from allauth.account.models import EmailAddress
+from allauth.socialaccount.models import SocialAccount
 from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.hashers import make_password
 from django.core.exceptions import ValidationError
-from django.core.validators import validate_email
+from django.core.validators import URLValidator, validate_email
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 log = logging.getLogger(__name__)
 
+#: The check of the form of the account page, too.
+_check_url = URLValidator()
 _MAX_TEAM_NAME = 254
 #: Maximum number of digits of an id: those of the largest `bigint`.
 _MAX_ID_DIGITS = 19
@@ -86,6 +89,10 @@ class BadEmail(AccountRefused):
     error_num = -205
 
 
+class BadHomePage(AccountRefused):
+    """This is not an address of the web. Hint: begin it with https://."""
+
+
 class WrongPassword(AccountRefused):
     """The password is wrong. Hint: check the password and the e-mail address it is hashed with."""
 
@@ -110,6 +117,16 @@ class BadLoginToken(AccountRefused):
 
 #: BOINC's digest of a password, as computed by clients.
 password_digest = models.password_digest
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """A person at a provider of log-ins (OpenID Connect), who has proven to be that person."""
+
+    provider: str
+    uid: str
+    confirmed_email: str = ""
+    """The address of which the provider states that it belongs to the person; "" for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +191,74 @@ def create_account(  # noqa: PLR0913  the client's fields, and its address
             raise
         throttle.succeeded(attempt, credentials.account)
         return credentials
+
+
+def create_account_of(
+    identity: Identity,
+    *,
+    email: str,
+    name: str,
+    invite_code: str = "",
+    terms_accepted_in: str | None = None,
+    address: str,
+    now: datetime,
+) -> Account:
+    """Create an account without a password, to which the identity logs in.
+
+    Its address is confirmed if the provider states that it is the person's.  An existing account
+    is never joined.  Raises `EmailTaken`, and otherwise what `create_account` raises.
+    """
+    email = email.strip().lower()
+    with _attempt("create_account", email, address, now) as attempt:
+        if find_account_by_email(email):
+            throttle.failed(attempt)
+            raise EmailTaken(_taken_by_password(email))
+        _check_open_to(invite_code, now)
+        _check_terms(terms_accepted_in)
+        fields = {"email": good_email(email), "name": good_name(name)}
+        throttle.charge_creation(email=email, address=address, now=now)
+        try:
+            with transaction.atomic():
+                if settings.PROJECT.account_creation is AccountCreation.INVITATION:
+                    invitations.use(invite_code, now=now)
+                confirmed = email == identity.confirmed_email.lower()
+                account = _create(make_password(None), now, fields, confirmed=confirmed).account
+                SocialAccount.objects.create(
+                    user=account, provider=identity.provider, uid=identity.uid
+                )
+                _record_creation(account, attempt, now)
+                if terms_accepted_in is not None and settings.PROJECT.terms_of_use:
+                    with throttle.attributed(attempt, account.pk):
+                        consents.accept_terms(account, source=terms_accepted_in, now=now)
+        except IntegrityError:
+            # A concurrent request created an account with this address or identity.
+            raise EmailTaken(_taken_by_password(email)) from None
+        throttle.succeeded(attempt, account)
+        return account
+
+
+def create_without_password(*, email: str, name: str, now: datetime) -> Account:
+    """Create an account whose owner sets a password with a link that is mailed to the address.
+
+    For operators.  The account shares no statistics before its owner agrees.  Raises `BadEmail`,
+    `BadName` and `EmailTaken`.
+    """
+    email = good_email(email.strip().lower())
+    fields = {"email": email, "name": good_name(name), "share_statistics": False}
+    try:
+        with transaction.atomic():
+            account = _create(make_password(None), now, fields).account
+            _record_creation(account, None, now)
+    except IntegrityError as error:
+        raise EmailTaken(taken(email)) from error
+    return account
+
+
+def _taken_by_password(email: str) -> str:
+    return (
+        f"An account with the address {email} exists. "
+        "Hint: log in to it, and connect this log-in on the account page."
+    )
 
 
 def _team(name: str) -> Team | None:
@@ -372,25 +457,21 @@ def change_password(
 
 def change_profile(
     account: Account,
+    fields: Mapping[str, str],
     *,
-    name: str,
-    country: str,
-    url: str,
-    share_statistics: bool,
-    show_hosts: bool,
+    chosen: consents.Chosen | None = None,
     now: datetime,
 ) -> None:
-    """Change what an account's owner may change without a password.  Raises `BadName`."""
-    new = {"name": good_name(name), "country": country, "url": url}
-    changed = [field for field, value in new.items() if getattr(account, field) != value]
+    """Change what an account's owner may change without a password, also in `account`.
+
+    `fields` has new values of `name`, `country` and `url`; omitted ones stay, and so do the
+    consents without `chosen`.  Raises `BadName` and `BadHomePage`.
+    """
+    new = _good_profile(fields)
+    consented = {} if chosen is None else asdict(chosen)
     with transaction.atomic():
-        locked = consents.change(
-            account,
-            share_statistics=share_statistics,
-            show_hosts=show_hosts,
-            source="account page",
-            now=now,
-        )
+        locked = consents.change(account, **consented, source="account page", now=now)
+        changed = [field for field, value in new.items() if getattr(locked, field) != value]
         if changed:
             for field in changed:
                 setattr(locked, field, new[field])
@@ -398,8 +479,25 @@ def change_profile(
             audit.record(
                 Event.ACCOUNT_CHANGED, now=now, subject=locked.email, details={"fields": changed}
             )
-    for field in (*new, "share_statistics", "show_hosts"):
+    for field in (*new, *consented):
         setattr(account, field, getattr(locked, field))
+
+
+def _good_profile(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields of a profile in their stored form; raise the refusal of a bad value."""
+    good = dict(fields)
+    if "name" in good:
+        good["name"] = good_name(good["name"])
+    if "country" in good:
+        good["country"] = good["country"].strip()
+    if good.get("url"):
+        try:
+            _check_url(good["url"])
+        except ValidationError:
+            raise BadHomePage(
+                f"{good['url'][:60]!r} is not an address of the web. Hint: begin it with https://."
+            ) from None
+    return good
 
 
 class MasterPasswordBackend(ModelBackend):

@@ -63,6 +63,19 @@ def of_password(
     return account
 
 
+def refuse_with_second_factor(account: Account, *, page: str) -> None:
+    """Raise `SecondFactorNeeded` if the account has a second factor, which tokens do not prove.
+
+    For operations that the site allows only after a second factor; `page` is the page of the site
+    that the hint names.
+    """
+    if second_factors.has_one(account):
+        raise SecondFactorNeeded(
+            f"{account.email} has a second factor, which a token does not prove. "
+            f"Hint: log in to the project's site with a code, and use the page {page}."
+        )
+
+
 def create_by_token(
     parent: ApiToken,
     *,
@@ -197,7 +210,7 @@ def _require_same_password(account: Account) -> None:
     A password change revokes all tokens, so the old password must not create a new token.
     """
     if lock(account).password != account.password:
-        raise WrongPassword("The password was changed in the meantime. Hint: log in again.")
+        raise WrongPassword("The password was changed meanwhile. Hint: log in again.")
 
 
 def recognize(text: str, *, now: datetime) -> ApiToken | None:
@@ -248,6 +261,21 @@ def revoke(*, account: Account, token_id: int, now: datetime) -> bool:
                 details={"account": account.email},
             )
     return revoked
+
+
+def descendants(token_ids: Collection[int]) -> set[int]:
+    """Return the ids of the unrevoked tokens that were created with these tokens.
+
+    Tokens that were created with such tokens are among them; the given ones are not.
+    """
+    unrevoked = ApiToken.objects.filter(revoked_at__isnull=True)
+    ids: set[int] = set()
+    parents = set(token_ids)
+    while parents:
+        children = set(unrevoked.filter(parent__in=parents).values_list("pk", flat=True))
+        parents = children - ids - set(token_ids)
+        ids |= parents
+    return ids
 
 
 def _hash(text: str) -> str:

@@ -31,6 +31,7 @@ from scheduler.people.account_keys import (
     renew_weak_key,
 )
 from scheduler.people.audit import Event
+from scheduler.people.personal_data import consents
 
 #: Time for which the link to the new address is valid.
 VALID_FOR = timedelta(days=1)
@@ -135,6 +136,7 @@ def confirm(token: str, *, now: datetime) -> Account:
             # The request is read again under the lock: another process may have used the link.
             change = find(token, now=now)
             old = account.email
+            consents.drop_letters(account)  # their copies have the old address
             account.email, account.password = change.email, change.password
             account.save(update_fields=["email", "password"])
             change.delete()

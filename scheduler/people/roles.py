@@ -7,7 +7,7 @@ Code checks `account.has_right(Right.X)`.  `is_staff` only gives access to the a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from allauth.account.models import EmailAddress
@@ -154,26 +154,55 @@ def grantable_scopes(account: Account) -> list[str]:
 
 
 def may_change(actor: Account, target: Account) -> bool:
-    """Return whether `actor` may change the account `target`, including its password.
+    """Return whether `actor` may change the account `target`; see `unchangeable`."""
+    return not unchangeable(actor, [target])
+
+
+def unchangeable(actor: Account, targets: Sequence[Account]) -> list[Account]:
+    """Return the accounts that `actor` may not change, by at most three statements.
 
     A superuser may change every account.  Other actors need `moderate_people`, and may not change
     superusers, staff, accounts that may manage an app, or accounts with a right that the actor
     lacks.  To change an account that may submit work, the actor also needs `submit_for_every_app`.
-    The reason is that setting a password gives access to all rights of the account.
+    The reason is that setting a password gives access to all rights of the account.  An inactive
+    account counts with the rights that it would have if it were active.
     """
     if actor.is_superuser:
-        return True
-    if target.is_superuser or target.is_staff or not actor.has_right(Right.MODERATE_PEOPLE):
-        return False
-    target_rights = target.rights if target.is_active else _rights_if_active(target)
-    if not target_rights <= actor.rights:
-        return False
-    rows = SubmitterApp.objects.filter(submitter__account=target)
+        return []
+    if not actor.has_right(Right.MODERATE_PEOPLE):
+        return list(targets)
+    ids = [target.pk for target in targets]
+    refused_ids = _ids_with_other_rights(actor, ids) | _ids_of_submitters(actor, ids)
+    return [
+        target
+        for target in targets
+        if target.is_superuser or target.is_staff or target.pk in refused_ids
+    ]
+
+
+def _ids_with_other_rights(actor: Account, account_ids: Sequence[int]) -> set[int]:
+    """Return the ids of the accounts with a right that the actor lacks."""
+    others = Permission.objects.filter(
+        content_type__app_label="scheduler",
+        codename__in=[right.value for right in Right if right not in actor.rights],
+    )
+    groups = Permission.group_set.through.objects.filter(permission__in=others)
+    members = Account.groups.through._default_manager.filter(
+        account__in=account_ids, group__in=groups.values("group_id")
+    )
+    holders = Account.user_permissions.through._default_manager.filter(
+        account__in=account_ids, permission__in=others
+    )
+    ids = members.values_list("account_id", flat=True)
+    return set(ids.union(holders.values_list("account_id", flat=True)))
+
+
+def _ids_of_submitters(actor: Account, account_ids: Sequence[int]) -> set[int]:
+    """Return the ids of the accounts that the actor may not change because of what they submit."""
+    rows = SubmitterApp.objects.filter(submitter__account__in=account_ids)
     if actor.has_right(Right.SUBMIT_FOR_EVERY_APP):
-        return not rows.filter(may_manage=True).exists()
-    return not (rows.exists() or Submitter.objects.filter(account=target, all_apps=True).exists())
-
-
-def _rights_if_active(account: Account) -> frozenset[Right]:
-    """Return the rights that an inactive account would have if it were active."""
-    return Account(pk=account.pk, is_active=True, is_superuser=account.is_superuser).rights
+        rows = rows.filter(may_manage=True)
+        return set(rows.values_list("submitter__account", flat=True))
+    for_every_app = Submitter.objects.filter(account__in=account_ids, all_apps=True)
+    ids = rows.values_list("submitter__account", flat=True)
+    return set(ids.union(for_every_app.values_list("account", flat=True)))

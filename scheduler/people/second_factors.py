@@ -1,8 +1,8 @@
-"""Reads, checks and removes second factors: codes of an authenticator app.
+"""Reads, checks and removes second factors: authenticator apps and security keys.
 
-allauth stores the secrets and checks the codes (`web.accounts.second_factor`); `throttle` limits
-the attempts.  Members of staff need a second factor for the administration if `staff_second_factor`
-is set.
+allauth stores the secrets and public keys, and checks the codes and signatures
+(`web.accounts.second_factor`, `web.accounts.security_keys`); `throttle` limits the attempts.
+Members of staff need a second factor for the administration if `staff_second_factor` is set.
 """
 
 from __future__ import annotations
@@ -27,18 +27,23 @@ from scheduler.people import audit, throttle
 from scheduler.people.account_keys import lock
 from scheduler.people.audit import Event
 
+#: The types of factors; recovery codes only replace a factor that was lost.
+_FACTORS = (Authenticator.Type.TOTP, Authenticator.Type.WEBAUTHN)
 _IGNORED = str.maketrans("", "", string.punctuation + string.whitespace)
 
 
 def has_one(account: Account) -> bool:
-    """Return whether the account has an authenticator app; recovery codes alone do not count."""
-    return bool(Authenticator.objects.filter(user=account, type=Authenticator.Type.TOTP).exists())
+    """Return whether the account has an authenticator app or a security key.
+
+    Recovery codes alone do not count.
+    """
+    return bool(Authenticator.objects.filter(user=account, type__in=_FACTORS).exists())
 
 
 def emails_with_one() -> list[str]:
-    """Return the addresses of the accounts that have an authenticator app, in order."""
-    rows = Authenticator.objects.filter(type=Authenticator.Type.TOTP)
-    return sorted(rows.values_list("user__email", flat=True))
+    """Return the addresses of the accounts that have a second factor, in order."""
+    rows = Authenticator.objects.filter(type__in=_FACTORS)
+    return sorted(set(rows.values_list("user__email", flat=True)))
 
 
 def is_proven(request: HttpRequest) -> bool:
@@ -59,27 +64,38 @@ def is_missing(account: Account) -> bool:
 
 
 @contextmanager
-def code_attempt(*, account: Account, code: str, address: str, now: datetime) -> Iterator[None]:
-    """Throttle the check of a code in the block, which raises `ValidationError` for a wrong code.
+def factor_attempt(*, account: Account, address: str, now: datetime) -> Iterator[None]:
+    """Throttle the check of a factor in the block, which raises `ValidationError` if it fails.
 
-    Raises `TooManyAttempts`, and `UsedCode` for the second use of a correct code.
+    Raises `TooManyAttempts`.
     """
     attempt = throttle.charge_code(account=account, address=address, now=now)
     try:
         yield
-        # Like allauth, which ignores the spaces and signs between the digits of a code.
-        typed = code.translate(_IGNORED).lower()
-        throttle.use_code(account=account, code=typed, now=now)
     except (ValidationError, throttle.UsedCode):
         throttle.failed(attempt)
         raise
     throttle.refund(attempt)
 
 
-def remove(account: Account) -> bool:
-    """Remove the account's authenticator app and recovery codes; return False without any.
+@contextmanager
+def code_attempt(*, account: Account, code: str, address: str, now: datetime) -> Iterator[None]:
+    """Throttle the check of a code in the block, which raises `ValidationError` for a wrong code.
 
-    This is for the owner of a lost phone without recovery codes, whom the operator has identified.
+    Raises `TooManyAttempts`, and `UsedCode` for the second use of a correct code.
+    """
+    with factor_attempt(account=account, address=address, now=now):
+        yield
+        # Like allauth, which ignores the spaces and signs between the digits of a code.
+        typed = code.translate(_IGNORED).lower()
+        throttle.use_code(account=account, code=typed, now=now)
+
+
+def remove(account: Account) -> bool:
+    """Remove the account's second factors and recovery codes; return False without any.
+
+    This is for the owner of a lost phone or key without recovery codes, whom the operator has
+    identified.
     """
     with transaction.atomic():
         locked = lock(account)

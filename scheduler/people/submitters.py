@@ -92,11 +92,16 @@ def forbid(account: Account, *, now: datetime) -> bool:
     return submitter.all_apps or deleted > 0
 
 
-def require_submitter(account: Account) -> None:
-    """Raise `NotAllowed` if the account may not submit for any app."""
+def is_submitter(account: Account) -> bool:
+    """Return whether the account may submit for some app."""
     apps = SubmitterApp.objects.filter(submitter=OuterRef("pk"))
     # The row is read first, because most submitters have a row, which saves reading rights.
-    if _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP):
+    return _allowed(account, Exists(apps)).exists() or account.has_right(Right.SUBMIT_FOR_EVERY_APP)
+
+
+def require_submitter(account: Account) -> None:
+    """Raise `NotAllowed` if the account may not submit for any app."""
+    if is_submitter(account):
         return
     raise NotAllowed(
         f"{account} may not submit work. "

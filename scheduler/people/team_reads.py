@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
-from scheduler.models import Account, Team
+from scheduler.models import Account, Team, TeamAdministrator
 from scheduler.people import sharing
 
 #: Maximum number of teams and members in one reply.
@@ -70,7 +70,8 @@ def shown_founder_id(team: Team) -> int:
 def shown_leaders(team: Team, viewer: Account) -> tuple[int | None, int | None]:
     """Return the ids of the founder and of who has requested the foundership, None if not shown.
 
-    The founder sees both.  Others see themselves, and accounts that share their statistics.
+    The founder sees both.  Others see themselves, and accounts that share their statistics;
+    administrators also see the founder, like every other active member.
     """
     leaders = (team.founder_id, team.requested_by_id)
     if viewer.pk == team.founder_id:
@@ -78,10 +79,45 @@ def shown_leaders(team: Team, viewer: Account) -> tuple[int | None, int | None]:
     others = [id_ for id_ in leaders if id_ not in {None, viewer.pk}]
     shown = {viewer.pk}
     if others:
-        rows = Account.objects.filter(sharing.shares(), pk__in=others)
+        is_visible = sharing.shares()
+        if is_administrator(team, viewer):
+            is_visible |= Q(pk=team.founder_id, is_active=True)
+        rows = Account.objects.filter(is_visible, pk__in=others)
         shown |= set(rows.values_list("pk", flat=True))
     founder_id, requester_id = (id_ if id_ in shown else None for id_ in leaders)
     return founder_id, requester_id
+
+
+def is_administrator(team: Team, account: Account) -> bool:
+    """Return whether a member is an administrator of the team."""
+    rows = TeamAdministrator.objects.filter(team=team, account=account)
+    return account.team_id == team.pk and rows.exists()
+
+
+def may_manage(team: Team, account: Account) -> bool:
+    """Return whether the account is the founder or an administrator of the team.
+
+    They change the team, see all its active members, and remove members.
+    """
+    return team.founder_id == account.pk or is_administrator(team, account)
+
+
+def administrators(team: Team) -> list[Account]:
+    """Return the active administrators of a team, in the order in which they were named."""
+    rows = Account.objects.filter(administratorship__team=team, team=team, is_active=True)
+    return list(rows.only("name", "share_statistics").order_by("administratorship__pk"))
+
+
+def shown_administrators(team: Team, viewer: Account | None) -> list[Account]:
+    """Return the active administrators whom a viewer, None for a visitor, may see.
+
+    The founder and the administrators see all.  Others see those who share their statistics.
+    """
+    accounts = administrators(team)
+    leader_ids = {team.founder_id, *(account.pk for account in accounts)}
+    if viewer is not None and viewer.pk in leader_ids:
+        return accounts
+    return [account for account in accounts if account.share_statistics]
 
 
 def with_founder_shares() -> QuerySet[Team]:

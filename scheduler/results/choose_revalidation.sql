@@ -21,7 +21,11 @@ WITH looked_at AS (
                 )
             ) AS any_judged,
             bool_or(r.validate_state = {{ValidateState.INVALID}}) AS any_invalid,
-            bool_or(r.file_delete_state <> {{FileDeleteState.INIT}}) AS any_deleted
+            bool_or(r.file_delete_state <> {{FileDeleteState.INIT}}) AS any_deleted,
+            bool_or(
+                r.received_at >= coalesce(%(since)s::timestamptz, '-infinity')
+                AND r.received_at < coalesce(%(until)s::timestamptz, 'infinity')
+            ) AS any_in_time
         FROM result AS r
         -- Only successes: a result with a missing output has the outcome VALIDATE_ERROR.
         WHERE
@@ -30,12 +34,12 @@ WITH looked_at AS (
             AND r.outcome = {{Outcome.SUCCESS}}
     ) AS judged ON TRUE
     WHERE
-        CASE
-            WHEN %(workunit)s::text IS NOT NULL THEN w.name = %(workunit)s::text
-            WHEN %(batch_id)s::bigint IS NOT NULL THEN w.batch_id = %(batch_id)s::bigint
-            ELSE w.app_id = %(app_id)s::bigint
-        END
+        w.id = any(%(ids)s::bigint[])
         AND (NOT %(only_invalid)s::boolean OR coalesce(judged.any_invalid, FALSE))
+        AND (
+            coalesce(%(since)s::timestamptz, %(until)s::timestamptz) IS NULL
+            OR coalesce(judged.any_in_time, FALSE)
+        )
 )
 
 SELECT

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.db import transaction
 
 from scheduler import sql
-from scheduler.lifecycle import ServerState
-from scheduler.models import Outage, Result
+from scheduler.models import Outage
+from scheduler.people import audit
 from scheduler.results.rules.deadline_moves import Span, moved_deadline, uncovered
 
 log = logging.getLogger(__name__)
@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 WEB = "web"
 #: Maximum number of outages that `recent` returns.
 _MAX_LISTED = 50
+#: Maximum number of results that `concerned` counts.
+MAX_CONCERNED = 1_000_000
 DETECTED_REASON = "the web processes sent no heartbeat"
 
 
@@ -62,10 +64,24 @@ def beat(*, now: datetime) -> datetime | None:
     return began_at
 
 
-def add(began_at: datetime, ended_at: datetime, *, reason: str, now: datetime) -> Outage:
-    """Record an outage that the server could not detect; raises `BadOutage`."""
+def add(
+    began_at: datetime,
+    ended_at: datetime,
+    *,
+    reason: str,
+    is_detected: bool = False,
+    now: datetime,
+) -> Outage:
+    """Record an outage that the web processes could not detect; raises `BadOutage`.
+
+    An audit entry names the person, unless another process has detected the outage.
+    """
     check(began_at, ended_at, now=now)
-    return Outage.objects.create(began_at=began_at, ended_at=ended_at, reason=reason)
+    with transaction.atomic():
+        outage = Outage.objects.create(began_at=began_at, ended_at=ended_at, reason=reason)
+        if not is_detected:
+            _record("add", outage, now=now)
+    return outage
 
 
 def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
@@ -83,10 +99,19 @@ def check(began_at: datetime, ended_at: datetime, *, now: datetime) -> None:
 
 
 def concerned(began_at: datetime, ended_at: datetime) -> int:
-    """Return the number of results in progress whose report deadline an outage would move."""
-    return Result.objects.filter(
-        server_state=ServerState.IN_PROGRESS, sent_at__lt=ended_at, report_deadline__gt=began_at
-    ).count()
+    """Return the number of results in progress whose report deadline an outage would move.
+
+    At most `MAX_CONCERNED` results are counted.
+    """
+    params = {"began_at": began_at, "ended_at": ended_at, "limit": MAX_CONCERNED}
+    row = sql.fetch_one("results/count_concerned", params) or {}
+    return int(row["results"])
+
+
+def covered(began_at: datetime, ended_at: datetime) -> list[Outage]:
+    """Return the recorded outages that overlap a period, of which each part counts once."""
+    overlapping = Outage.objects.filter(ended_at__gt=began_at, began_at__lt=ended_at)
+    return list(overlapping.order_by("began_at", "id")[:_MAX_LISTED])
 
 
 def recent() -> list[Outage]:
@@ -99,18 +124,31 @@ def find(outage_id: int) -> Outage | None:
     return Outage.objects.filter(pk=outage_id).first()
 
 
-def remove(outage_id: int) -> Outage:
-    """Delete an outage and return it; raises `BadOutage` if it does not exist.
+def remove(outage_id: int, *, now: datetime) -> Outage:
+    """Delete an outage with an audit entry, and return it.
 
-    Deadlines that the outage has moved are not moved back.
+    Deadlines that the outage has moved are not moved back.  Raises `BadOutage` if it does not
+    exist.
     """
     with transaction.atomic():
         outage = Outage.objects.select_for_update().filter(pk=outage_id).first()
         if outage is None:
             raise BadOutage(f"There is no outage {outage_id}. Hint: see `manage.py outage list`.")
+        _record("remove", outage, now=now)
         outage.delete()
     outage.pk = outage_id
     return outage
+
+
+def _record(action: str, outage: Outage, *, now: datetime) -> None:
+    details = {
+        "action": action,
+        "began_at": outage.began_at.isoformat(),
+        "ended_at": outage.ended_at.isoformat(),
+        "reason": outage.reason,
+    }
+    subject = f"outage {outage.pk}"
+    audit.record(audit.Event.ACTION_TAKEN, now=now, subject=subject, details=details)
 
 
 def apply_next(*, now: datetime, limit: int) -> MoveStep:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -293,7 +294,8 @@ def _record_updates(
     """Return the changes of a host's quotas by app version, after its reports (PROTOCOL 10.5)."""
     before: dict[int, int] = {}
     after: dict[int, int] = {}
-    had_errors: set[int] = set()
+    reported: Counter[int] = Counter()
+    errors: Counter[int] = Counter()
     for result, accepted in own_reports:
         version_id = result.app_version_id
         if version_id is None or result.host_id is None:
@@ -305,13 +307,16 @@ def _record_updates(
         quota = daily_quota if app_quota is None else app_quota
         if accepted.outcome is Outcome.SUCCESS:
             after[version_id] = trust.after_success(after[version_id], daily_quota=quota)
+            reported[version_id] += 1
         elif is_the_hosts_fault(accepted.report):
             after[version_id] = trust.after_error(after[version_id], daily_quota=quota)
-            had_errors.add(version_id)
+            reported[version_id] += 1
+            errors[version_id] += 1
     return {
         version_id: RecordUpdate(
             app_version_id=version_id,
-            had_errors=version_id in had_errors,
+            reported=reported[version_id],
+            errors=errors[version_id],
             quota_before=quota,
             quota_after=after[version_id],
         )

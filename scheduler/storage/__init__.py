@@ -44,6 +44,7 @@ from scheduler.storage.app_files.packages import begins_with as begins_with
 from scheduler.storage.app_files.packages import first_line_ends_with as first_line_ends_with
 from scheduler.storage.app_files.packages import open_package as open_package
 from scheduler.storage.app_files.packages import published as published
+from scheduler.storage.app_files.packages import published_chunks as published_chunks
 from scheduler.storage.app_files.packages import read_key_text as read_key_text
 from scheduler.storage.app_files.packages import read_signatures as read_signatures
 from scheduler.storage.app_files.packages import received as received
@@ -51,6 +52,7 @@ from scheduler.storage.app_files.packages import stage_program as stage_program
 from scheduler.storage.app_files.packages import with_texts as with_texts
 from scheduler.storage.app_files.packages import workshop as workshop
 from scheduler.storage.app_files.packages import write_prepared as write_prepared
+from scheduler.storage.app_files.packages import zip_prepared as zip_prepared
 from scheduler.storage.archive import append_archive as append_archive
 from scheduler.storage.archive import archive_days as archive_days
 from scheduler.storage.archive import archive_sizes as archive_sizes
@@ -96,6 +98,7 @@ from scheduler.storage.names import check_name as check_name
 from scheduler.storage.names import download_path as download_path
 from scheduler.storage.names import download_url_path as download_url_path
 from scheduler.storage.names import fan_out as fan_out
+from scheduler.storage.names import upload_file as upload_file
 from scheduler.storage.names import upload_path as upload_path
 from scheduler.storage.notices import notice as notice
 from scheduler.storage.notices import put_notice as put_notice
@@ -114,6 +117,7 @@ from scheduler.storage.remote import store as store
 from scheduler.storage.shared import NotShared as NotShared
 from scheduler.storage.shared import shared_file as shared_file
 from scheduler.storage.statistics import STATISTICS_FILES as STATISTICS_FILES
+from scheduler.storage.statistics import StatisticsFile as StatisticsFile
 from scheduler.storage.statistics import open_statistics as open_statistics
 from scheduler.storage.statistics import statistics_folder as statistics_folder
 from scheduler.storage.statistics import written_statistics as written_statistics

@@ -18,12 +18,13 @@ from scheduler.storage.syncing import sync
 from scheduler.storage.uploads import open_upload
 
 
-def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
+def keep_result(*, upload_name: str, app: str, relative: str) -> str:
     """Keep an upload as ``results/<app>/<relative>``, replacing an older file; return the path.
 
-    The result is a hard link to the finished upload, which never changes, or a copy if the file
-    system does not support links.  The result is durable only after ``sync_results``.  Raises
-    FileNotFoundError for a missing upload, and BadFileName for an invalid name.
+    The path is text, because assimilators keep thousands of files.  The result is a hard link to
+    the finished upload, which never changes, or a copy if the file system does not support links.
+    The result is durable only after ``sync_results``.  Raises FileNotFoundError for a missing
+    upload, and BadFileName for an invalid name.
     """
     target = _result_path(app, relative)
     source = path_of("upload", upload_name)
@@ -34,7 +35,7 @@ def keep_result(*, upload_name: str, app: str, relative: str) -> Path:
             raise
         with open_upload(upload_name) as upload, replacing(Path(target)) as kept:
             copy(upload, kept)
-    return Path(target)
+    return target
 
 
 def _link_over(source: str, target: str) -> None:
@@ -113,7 +114,7 @@ def _open_result(app: str, relative: str) -> BinaryIO:
     return open_regular(_top(), f"{app}/{relative}")
 
 
-def sync_results(paths: Iterable[Path]) -> None:
+def sync_results(paths: Iterable[Path | str]) -> None:
     """Sync results and their folders to the disk; call it once per batch, before the commit."""
     sync([os.fspath(path) for path in paths], top=_top())
 

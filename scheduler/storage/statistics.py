@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -37,7 +38,22 @@ def open_statistics(name: str) -> tuple[BinaryIO, float]:
     return file, path.stat().st_mtime
 
 
-def written_statistics() -> list[str]:
-    """Return the names of the existing statistics files."""
-    folder = statistics_folder()
-    return [name for name in STATISTICS_FILES if (folder / name).is_file()]
+@dataclass(frozen=True, slots=True)
+class StatisticsFile:
+    """A file of the last export; `changed_at` is the Unix time of its last change."""
+
+    name: str
+    nbytes: int
+    changed_at: float
+
+
+def written_statistics() -> list[StatisticsFile]:
+    """Return the existing statistics files, in the order of `STATISTICS_FILES`."""
+    files = []
+    for name in STATISTICS_FILES:
+        try:
+            status = (statistics_folder() / name).stat()
+        except FileNotFoundError:
+            continue
+        files.append(StatisticsFile(name, status.st_size, status.st_mtime))
+    return files

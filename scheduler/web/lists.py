@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container
+from enum import StrEnum
 from typing import Final, TypeVar
 
 from django.utils.http import urlencode
@@ -12,6 +13,7 @@ from scheduler.sealed_positions import BadPosition
 #: Digits of the longest number that is read as an id.
 MAX_ID_DIGITS: Final = 18
 Page = TypeVar("Page")
+Choice = TypeVar("Choice", bound=StrEnum)
 
 
 def number(text: str, max_digits: int = MAX_ID_DIGITS) -> int | None:
@@ -38,6 +40,11 @@ def order_of(text: str, orders: Container[str], default: str) -> str:
     return text if text.removeprefix("-") in orders else default
 
 
+def choice(text: str, choices: type[Choice]) -> Choice | None:
+    """Return the member of an enumeration in a parameter, or None for another text."""
+    return choices(text) if text in set(choices) else None
+
+
 def link(**query: str | int) -> str:
     """Return a link to the same page with these parameters; empty ones are left out.
 
@@ -48,7 +55,7 @@ def link(**query: str | int) -> str:
 
 
 def column(key: str, label: object, first: str, order: str, **query: str | int) -> dict[str, str]:
-    """Return the header of a column that sorts: its label, link and current direction.
+    """Return the header of a column that sorts: its key, label, link and current direction.
 
     `first` is the prefix of the order after the first click, "" or "-".  The template is
     `volunteers/sorted_header.html`.
@@ -57,6 +64,7 @@ def column(key: str, label: object, first: str, order: str, **query: str | int) 
     is_descending = order.startswith("-")
     opposite = key if is_descending else f"-{key}"
     return {
+        "key": key,
         "label": str(label),
         "link": link(**query, sort=opposite if is_current else f"{first}{key}"),
         "direction": ("descending" if is_descending else "ascending") if is_current else "",

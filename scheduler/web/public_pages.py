@@ -7,28 +7,39 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import path
+from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_safe
 
 from scheduler.boinc.pages.web_rpc import number
+from scheduler.credit.credit_samples import Kind
 from scheduler.hosts import own_hosts
 from scheduler.people.personal_data import profiles
 from scheduler.people.personal_data.profiles import Order
+from scheduler.web import credit_charts
+from scheduler.web.volunteers.shown import time_of
 
 _IN_TEAM: Final = {"yes": True, "no": False}
 
 
 @require_safe
 def show_host_detail(request: HttpRequest) -> HttpResponse:
-    """Return the page of a computer whose owner shows their computers, else 404.
+    """Return the page of a computer whose owner shows it, else 404.
 
-    The page has no name or address of the computer.  It names the owner only if they share their
-    statistics.
+    The page has no name or address of the computer.  It names the owner, and has the chart of the
+    credit per day, only if they share their statistics, too.
     """
     host = own_hosts.find_shown(number(request.GET, "hostid"))
-    owner = host.account if host is not None and host.account.share_statistics else None
-    context = {"host": host, "owner": owner}
-    return render(request, "scheduler/host.html", context, status=200 if host else 404)
+    if host is None:
+        return render(request, "scheduler/host.html", {"host": None}, status=404)
+    now = timezone.now()
+    context: dict[str, object] = {"host": host, "contact": time_of(host.rpc_at, now=now)}
+    if host.account.share_statistics:
+        context["owner"] = host.account
+        context["credit"] = credit_charts.chart(
+            request, Kind.HOST, host.pk, now=now, hostid=host.pk
+        )
+    return render(request, "scheduler/host.html", context)
 
 
 @require_safe

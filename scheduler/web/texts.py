@@ -1,8 +1,8 @@
 """Shows numbers, and texts of other packages, in the visitor's language.
 
 Texts that pages share with the API and commands are made in English by packages that do not use
-Django.  Those that pages translate are listed here, so that `make messages` finds them.  A text
-with a value is listed as a pattern, in which `%(name)s` stands for the value.
+Django.  Those that pages translate are listed here and in `work_texts`, so that `make messages`
+finds them.  A text with a value is listed as a pattern, in which `%(name)s` stands for the value.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Final
 
 from django.utils import formats
 from django.utils.translation import gettext, gettext_noop
+
+from scheduler.web import work_texts
 
 #: The longest text that is compared with the patterns.
 _MAX_LENGTH: Final = 1000
@@ -50,8 +52,32 @@ def translated(text: str) -> str:
         for pattern, compiled in _compiled():
             match = compiled.fullmatch(text)
             if match is not None:
-                return gettext(pattern) % match.groupdict()
+                values = match.groupdict()
+                return gettext(pattern) % {
+                    name: _amount(value) if name in work_texts.AMOUNTS else value
+                    for name, value in values.items()
+                }
     return text
+
+
+def is_listed(text: str) -> bool:
+    """Return whether pages translate a text of another package.
+
+    >>> is_listed("VirtualBox 5.1 does not suit these tasks; install another version.")
+    True
+    """
+    return text in _fixed_texts() or any(each.fullmatch(text) for _, each in _compiled())
+
+
+def _amount(text: str) -> str:
+    """Return a decimal number, which may be a percentage, with separators of the language.
+
+    >>> _amount("1234.50"), _amount("95.0%"), _amount("8")
+    ('1,234.50', '95.0 %', '8')
+    """
+    digits = text.removesuffix("%")
+    decimals = len(digits.partition(".")[2])
+    return number(Decimal(digits), decimals) + (" %" if digits != text else "")
 
 
 @cache
@@ -69,13 +95,15 @@ def _expression(pattern: str) -> re.Pattern[str]:
     names = parts[1::2]
     for index, name in enumerate(names):
         repeated = name in names[:index]
-        parts[2 * index + 1] = f"(?P={name})" if repeated else f"(?P<{name}>.*)"
+        value = r"\d+(?:\.\d+)?%?" if name in work_texts.AMOUNTS else ".*"
+        parts[2 * index + 1] = f"(?P={name})" if repeated else f"(?P<{name}>{value})"
     parts[::2] = [re.escape(part) for part in parts[::2]]
     return re.compile("".join(parts), re.DOTALL)
 
 
 #: Texts without values.
 TEXTS: Final = (
+    *work_texts.TEXTS,
     # Computing preferences
     gettext_noop("When to compute"),
     gettext_noop("Compute while the computer runs on batteries"),
@@ -161,6 +189,32 @@ TEXTS: Final = (
     gettext_noop("invalid"),
     gettext_noop("error"),
     gettext_noop("The report arrived. The result is not validated yet."),
+    # Workunits
+    gettext_noop("waiting for an answer"),
+    gettext_noop("answered"),
+    gettext_noop("The project accepted an answer. The workunit is complete."),
+    gettext_noop("The project does not need the workunit any more, and cancelled it."),
+    gettext_noop("The project needed the answer by a certain time, which has passed."),
+    gettext_noop("The workunit needed the answer of another one, which failed."),
+    gettext_noop("The program failed on too many computers."),
+    gettext_noop("Too many computers did not report before their deadlines."),
+    gettext_noop("Too many results arrived that do not agree."),
+    gettext_noop("The results that were compared do not agree."),
+    gettext_noop("It was sent to as many computers as permitted, without an answer."),
+    gettext_noop("No computer could get the workunit."),
+    gettext_noop("The workunit ended without an answer."),
+    gettext_noop(
+        "It waits for your computer, which has not reported its result yet. Other computers "
+        "can have it, too."
+    ),
+    gettext_noop(
+        "Your result arrived. The project has not accepted an answer yet: it waits for results"
+        " of other computers, or for the comparison of results."
+    ),
+    gettext_noop(
+        "Your result gave no answer. The workunit waits for the result of another computer."
+    ),
+    # Results
     gettext_noop(
         "The results that were compared do not agree. Another computer computes the workunit "
         "again, and decides."
@@ -202,6 +256,7 @@ TEXTS: Final = (
     gettext_noop("the computer lacks something that the app version needs"),
     gettext_noop("the app runs on devices for which your client requested no work"),
     gettext_noop("the work is bound to another class of computers or another app version"),
+    gettext_noop("a new version of the app is sent to other computers first"),
     gettext_noop("the server cannot classify this computer"),
     gettext_noop("the computer has reached its daily quota; valid results raise it"),
     gettext_noop("the work needs more processors than the computer offers"),
@@ -252,9 +307,10 @@ TEXTS: Final = (
     gettext_noop("Junior college"),
     gettext_noop("University"),
     gettext_noop("Government"),
-    gettext_noop("None"),
     # Refusals
     gettext_noop("This code was used before. Hint: wait for the next one."),
+    gettext_noop("This log-in belongs to another account. Hint: remove it there first."),
+    gettext_noop("This is the only way to log in to your account. Hint: set a password first."),
     gettext_noop(
         "Too many people are logging in at this moment. Hint: try again in a few seconds."
     ),
@@ -267,7 +323,7 @@ TEXTS: Final = (
     ),
     gettext_noop("The account is not active. Hint: ask the project."),
     gettext_noop("The account has no team. Hint: join a team first."),
-    gettext_noop("Founders cannot remove themselves. Hint: leave the team."),
+    gettext_noop("The account cannot remove itself. Hint: leave the team."),
     gettext_noop(
         "These preferences were changed meanwhile, in another window or by a computer. Hint: "
         "compare them with the stored values, and save again to replace these."
@@ -276,6 +332,7 @@ TEXTS: Final = (
 )
 #: Texts with values.
 PATTERNS: Final = (
+    *work_texts.PATTERNS,
     gettext_noop("%(count)s results sent"),
     gettext_noop("1 result sent, and %(count)s result sent again"),
     gettext_noop("1 result sent, and %(count)s results sent again"),
@@ -283,14 +340,15 @@ PATTERNS: Final = (
     gettext_noop("%(sent)s results sent, and %(count)s results sent again"),
     gettext_noop(
         "Too many wrong passwords for this account from your network %(network)s. Hint: wait "
-        "%(seconds)s seconds."
-    ),
-    gettext_noop(
-        "Too many wrong passwords for this account from your network %(network)s. Hint: wait "
         "%(seconds)s seconds, and check e-mail address and password."
     ),
     gettext_noop(
-        "Too many log-in attempts from your network %(network)s. Hint: wait %(seconds)s seconds."
+        "Too many wrong passwords for this account from networks that are new to it. Hint: wait "
+        "%(seconds)s seconds, and check e-mail address and password."
+    ),
+    gettext_noop(
+        "Too many wrong codes for this account. Hint: wait %(seconds)s seconds, and check e-mail "
+        "address and password."
     ),
     gettext_noop(
         "Too many log-in attempts from your network %(network)s. Hint: wait %(seconds)s "
@@ -298,9 +356,12 @@ PATTERNS: Final = (
     ),
     gettext_noop(
         "Too many accounts were created from your network %(network)s today. Hint: wait "
-        "%(seconds)s seconds."
+        "%(seconds)s seconds, and check e-mail address and password."
     ),
-    gettext_noop("Too many mails were requested for %(email)s. Hint: wait %(seconds)s seconds."),
+    gettext_noop(
+        "Too many mails were requested for %(email)s. Hint: wait %(seconds)s seconds, and check "
+        "e-mail address and password."
+    ),
     gettext_noop(
         "This account has created %(count)s teams within a day, which is the limit. Hint: "
         "wait %(seconds)s seconds."
@@ -313,20 +374,88 @@ PATTERNS: Final = (
         "An account with the address %(email)s exists. Hint: log in with its password, or "
         "use another address."
     ),
+    gettext_noop(
+        "An account with the address %(email)s exists. Hint: log in to it, and connect this "
+        "log-in on the account page."
+    ),
+    gettext_noop(
+        "An account has at most %(count)s log-ins with other sites. Hint: remove one first."
+    ),
+    gettext_noop("%(name)s does not accept new accounts. Hint: ask its staff for one."),
     gettext_noop("%(email)s is not an e-mail address. Hint: check its spelling."),
+    gettext_noop(
+        "%(email)s is not an e-mail address that mail can be sent to. Hint: write it as "
+        "you@example.org, in ASCII."
+    ),
+    gettext_noop("The e-mail address has %(count)s characters. Hint: give at most %(max)s."),
+    gettext_noop(
+        "The e-mail address became %(email)s, and the digest of a password depends on it. Hint: "
+        "try again."
+    ),
     gettext_noop("%(name)s is not a name. Hint: give 1 to %(max)s characters, no < or >."),
+    gettext_noop(
+        "%(name)s is not a name of a key. Hint: give 1 to %(max)s characters, without line breaks."
+    ),
+    gettext_noop("The account has %(count)s keys, which is the limit. Hint: revoke one first."),
+    gettext_noop("The account has no unrevoked key %(number)s. Hint: list its keys."),
     gettext_noop("Your address already is %(email)s. Hint: give another one."),
     gettext_noop(
         "%(email)s is a member of the project's staff. Hint: have the rights taken by "
         "another member first."
     ),
     gettext_noop("%(venue)s is not a venue. Hint: use home, school or work."),
+    gettext_noop("%(venue)s is not a location. Hint: use home, school or work, or omit it."),
+    gettext_noop(
+        "The location %(venue)s has no settings of its own. Hint: those of the default location "
+        "apply."
+    ),
+    gettext_noop("%(value)s is not a limit. Hint: give a whole number from 0 to %(max)s."),
     gettext_noop(
         "The preferences would be longer than %(max)s bytes. Hint: reset them to the "
         "defaults, which drops settings of other programs."
     ),
     gettext_noop("Only the founder of %(team)s may do this. Hint: ask the founder."),
+    gettext_noop(
+        "Only the founder and the administrators of %(team)s may do this. Hint: ask the founder."
+    ),
+    gettext_noop(
+        "Account %(number)s is not an administrator of %(team)s. "
+        "Hint: list the members of the team."
+    ),
+    gettext_noop(
+        "%(team)s has %(count)s administrators, which is the limit. "
+        "Hint: dismiss one of them first."
+    ),
+    gettext_noop("There is no team %(number)s. Hint: look the team up by its name."),
+    gettext_noop(
+        "Account %(number)s is not an active member of %(team)s. Hint: list the members of the "
+        "team."
+    ),
+    gettext_noop(
+        "Account %(number)s is not a member of %(team)s. Hint: list the members of the team."
+    ),
+    gettext_noop(
+        "Work of the project is only for the team %(team)s. Hint: ask the operators to give it to "
+        "other computers first."
+    ),
+    gettext_noop("%(value)s is not a type of teams. Hint: use 0 to %(max)s."),
+    gettext_noop(
+        "The description has %(count)s characters. Hint: give at most %(max)s, without NUL."
+    ),
+    gettext_noop("The country has %(count)s characters. Hint: give at most %(max)s, without NUL."),
+    gettext_noop("The url has %(count)s characters. Hint: give at most %(max)s, without NUL."),
+    gettext_noop("The account is the founder of %(team)s already."),
+    gettext_noop("The account is the founder of %(team)s already. Hint: name another member."),
+    gettext_noop("%(value)s is not an address of the web. Hint: begin it with https://."),
+    gettext_noop("The foundership of %(team)s was not requested."),
     gettext_noop("Team %(team)s accepts no members. Hint: ask its founder."),
+    gettext_noop(
+        "%(team)s has other active members. "
+        "Hint: remove them, or hand over the foundership and leave."
+    ),
+    gettext_noop(
+        "Team %(number)s has more than %(count)s members. Hint: do not accept new members instead."
+    ),
     gettext_noop("There is a team %(name)s already. Hint: choose another name."),
     gettext_noop("The members of %(team)s changed at the same time. Hint: try again."),
     gettext_noop("%(url)s is not a web address. Hint: begin it with https://."),
@@ -378,6 +507,25 @@ PATTERNS: Final = (
         "The project has work that only computer %(number)s may do. Hint: ask the project's staff."
     ),
     gettext_noop("Computer %(number)s is in a pool. Hint: have its tokens revoked first."),
+    gettext_noop("The account has no computer %(number)s. Hint: list the account's computers."),
+    gettext_noop("There is no host %(number)s. Hint: look hosts up in the admin."),
+    gettext_noop("Host %(number)s cannot be merged into itself. Hint: name two different hosts."),
+    gettext_noop(
+        "Host %(first)s and host %(second)s both have results of the workunit %(workunit)s in "
+        "progress. Hint: merge them after one is reported."
+    ),
+    gettext_noop("Host %(number)s was deleted by its owner."),
+    gettext_noop("Host %(first)s is merged into host %(second)s already."),
+    gettext_noop("There is no scope %(scope)s. Hint: the scopes are %(scopes)s."),
+    gettext_noop("The token has no scope. Hint: give one of %(scopes)s."),
+    gettext_noop(
+        "%(email)s may not give the scope %(scope)s. Hint: ask for %(scopes)s, or ask the "
+        "project's staff for a role."
+    ),
+    gettext_noop(
+        "The text is not a line of 1 to %(max)s printable characters. Hint: copy it from the site "
+        "that asks for a proof."
+    ),
     gettext_noop("A token's name has %(count)s characters. Hint: give 1 to %(max)s."),
 )
 #: Errors of forms that are translated here, because a package translates them in another tone.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import include, path
 
-from scheduler.web import languages, manager_pages, public_pages, views
+from scheduler.web import languages, manager_pages, news_pages, public_pages, views
 from scheduler.web.security_txt import security_txt
 from scheduler.web.site_files import favicon, robots_txt
 
@@ -16,6 +16,7 @@ urlpatterns = [
     path("status.json", views.status_json, name="status_json"),
     *languages.urlpatterns,
     *manager_pages.urlpatterns,
+    *news_pages.urlpatterns,
     *public_pages.urlpatterns,
     path("", include("scheduler.web.accounts.urls")),
     path("", include("scheduler.web.volunteers.urls")),

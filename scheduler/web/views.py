@@ -6,14 +6,14 @@ at the beginning of a line (PROTOCOL 1.5, trap 1).  A test checks the template f
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.http import HttpRequest, JsonResponse
+from django.http.response import HttpResponseBase
 from django.utils import timezone, translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -22,11 +22,15 @@ from django.views.decorators.http import require_safe
 from scheduler.config import AccountCreation
 from scheduler.health import alerts, maintenance, status
 from scheduler.health.counts import Count
-from scheduler.health.rules.alert_texts import SILENT_AFTER, Alert
-from scheduler.health.status import Status
+from scheduler.health.maintenance import Maintenance
+from scheduler.health.rules.alert_texts import SILENT_AFTER
+from scheduler.health.status import AppLine, NewsLine, Status
 from scheduler.lifecycle import Outcome
+from scheduler.messages import news
+from scheduler.models import Account
 from scheduler.rights import Right
-from scheduler.web import texts
+from scheduler.web import credit_charts, fragments, plain_text, texts, wait_texts
+from scheduler.web.volunteers.shown import time_of
 
 #: Outcomes in the order of the bar, with their labels and tones.
 _OUTCOMES = {
@@ -44,8 +48,8 @@ _OUTCOMES = {
 class Figure:
     """A count on the page.
 
-    `key` is the path of the count in ``/status.json``.  `share` is the percentage of the bar, and
-    `tone` is the CSS class of its segment.
+    `key` is the path of the count in ``/status.json``.  The segment of the bar begins at the
+    percentage `start`, takes `share` percent, and has the CSS class `tone`.
     """
 
     key: str
@@ -53,37 +57,53 @@ class Figure:
     count: Count
     tone: str = "plain"
     share: float = 0
+    start: float = 0
 
 
 @require_safe
-def status_page(request: HttpRequest) -> HttpResponse:
+def status_page(request: HttpRequest) -> HttpResponseBase:
     """Return the page that shows the project, its status and the ways to attach to it."""
-    live = status.current(now=timezone.now())
-    return render(
+    now = timezone.now()
+    live = status.current(now=now)
+    rights, notice = _rights(request), maintenance.current()
+    return fragments.status_page(
         request,
         "scheduler/status.html",
         {
             "project": _project(request),
             "live": live,
+            "about": plain_text.paragraphs(settings.PROJECT.description),
+            "apps": [(app, plain_text.paragraphs(app.description)) for app in live.apps],
+            "news": [(line, time_of(line.published_at, now=now)) for line in live.news],
+            "administers": Right.ADMINISTER_PROJECT in rights,
+            "manages_apps": Right.MANAGE_APPS in rights,
             "workunits": _figures("workunits", live.workunits),
             "results": _figures("results", live.results),
             "outcomes": _outcomes(live.outcomes),
             "people": _figures("people", live.people),
             "stations": _stations(live),
-            "maintenance": maintenance.current(),
-            "alerts": _alerts(request),
+            "latest": [(line, time_of(line.granted_at, now=now)) for line in live.latest],
+            "waits": [wait_texts.sentence(wait) for wait in live.waits],
+            "maintenance": notice,
+            "maintenance_text": _maintenance_text(notice),
+            "alerts": alerts.current(now=now) if Right.VIEW_EVERYTHING in rights else (),
+            "credit": credit_charts.project_chart(now=now),
         },
     )
 
 
-def _alerts(request: HttpRequest) -> tuple[Alert, ...]:
-    """Return the alerts if the account may view everything, else an empty tuple."""
+def _maintenance_text(notice: Maintenance | None) -> str:
+    if notice is None:
+        return ""
+    return maintenance.with_message(texts.translated(notice.sentence), notice.message)
+
+
+def _rights(request: HttpRequest) -> Collection[Right]:
+    """Return the rights of the visitor's account, which decide about the parts for staff."""
     # This check is first, so that a visitor without a session causes no SQL statement.
-    if not (request.COOKIES and request.user.is_authenticated):
+    if not (request.COOKIES and isinstance(request.user, Account)):
         return ()
-    if not request.user.has_right(Right.VIEW_EVERYTHING):
-        return ()
-    return alerts.current(now=timezone.now())
+    return request.user.rights
 
 
 @require_safe
@@ -103,6 +123,7 @@ def status_json(request: HttpRequest) -> JsonResponse:
         {
             "project": settings.PROJECT.name,
             "master_url": settings.PROJECT.master_url,
+            "description": settings.PROJECT.description,
             "read_at": live.read_at.isoformat(),
             **{group: _values(counts) for group, counts in groups.items()},
             "behind_seconds": {
@@ -114,17 +135,37 @@ def status_json(request: HttpRequest) -> JsonResponse:
                 station.daemon: None if station.silent is None else station.silent.total_seconds()
                 for station in live.stations
             },
-            "apps": [
-                {"name": app.name, "versions": [asdict(line) for line in app.versions]}
-                for app in live.apps
+            "apps": [_app_values(app) for app in live.apps],
+            "news": [_news_values(line) for line in live.news],
+            "waits": [
+                {"cause": wait.cause, "workunits": wait.workunits, "sentence": wait.sentence}
+                for wait in live.waits
             ],
-            "waits": [asdict(wait) for wait in live.waits],
             "labels": labels,
             "tones": {f"life.{station.daemon}": _tone(station.silent) for station in live.stations},
         }
     )
     answer["Cache-Control"] = "no-store"
     return answer
+
+
+def _app_values(app: AppLine) -> dict[str, Any]:
+    return {
+        "name": app.name,
+        "title": app.title,
+        "description": app.description,
+        "workunits_done": None if app.done is None else app.done.value,
+        "versions": [asdict(line) for line in app.versions],
+    }
+
+
+def _news_values(line: NewsLine) -> dict[str, Any]:
+    return {
+        "id": line.id,
+        "title": line.title,
+        "published_at": line.published_at.isoformat(),
+        "url": news.page_url(line.id),
+    }
 
 
 def _groups(live: Status) -> dict[str, dict[str, Count]]:
@@ -180,16 +221,14 @@ def _figures(group: str, counts: Mapping[str, Count]) -> list[Figure]:
 
 def _outcomes(counts: Mapping[str, Count]) -> list[Figure]:
     total = sum(count.value for count in counts.values()) or 1
-    return [
-        Figure(
-            key=f"outcomes.{outcome.name.lower()}",
-            words=words,
-            count=counts[outcome.name.lower()],
-            tone=tone,
-            share=round(100 * counts[outcome.name.lower()].value / total, 2),
-        )
-        for outcome, (words, tone) in _OUTCOMES.items()
-    ]
+    figures: list[Figure] = []
+    start = 0.0
+    for outcome, (words, tone) in _OUTCOMES.items():
+        name = outcome.name.lower()
+        share = 100 * counts[name].value / total
+        figures.append(Figure(f"outcomes.{name}", words, counts[name], tone, share, start))
+        start += share
+    return figures
 
 
 def _stations(live: Status) -> list[dict[str, Any]]:

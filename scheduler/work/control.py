@@ -1,4 +1,4 @@
-"""Cancels, holds and releases workunits.
+"""Cancels, holds, releases, wakes and unbinds workunits.
 
 Theory of operation.  A cancellation is a request: this module records it and wakes the
 transitioner, which makes the move.  Holding and releasing are moves by staff, with ledger entries;
@@ -23,7 +23,7 @@ from django.db import transaction
 
 from scheduler import wakeups
 from scheduler.lifecycle import Actor, Axis, Because, ReleaseState, sources
-from scheduler.models import Account, Batch
+from scheduler.models import Account, Batch, Workunit
 from scheduler.sql import fetch
 from scheduler.work.rules.statuses import hold_code_fault
 
@@ -171,6 +171,30 @@ def hold(*, hold_code: int | None = None, **named: Any) -> Outcome:
     if hold_code is not None and (fault := hold_code_fault(hold_code)):
         raise BadHoldCode(fault)
     return _move(ReleaseState.HELD, Because.HELD, hold_code=hold_code, **named)
+
+
+def look_again(*, ids: Sequence[int], now: datetime) -> Outcome:
+    """Make workunits due for the transitioner, which decides again what each of them needs.
+
+    All workunits count as changed.  Raises `WorkunitsNotFound`.
+    """
+    with transaction.atomic():
+        return _change("work/wake_workunits", (), ids, None, {}, now)
+
+
+def reset_class(*, ids: Sequence[int], now: datetime) -> Outcome:
+    """Remove the class of computers and the app version to which workunits are bound.
+
+    The first computer that gets a result then binds the workunit again.  A workunit with results
+    that are in progress, will be compared, or timed out and may be reported late counts as
+    impossible, because results of several classes must not be compared.  Raises
+    `WorkunitsNotFound`.
+    """
+    with transaction.atomic():
+        bound = Workunit.objects.filter(pk__in=ids).order_by("pk").select_for_update(no_key=True)
+        # The next statement sees the results of all claims that were committed before the locks.
+        list(bound.values_list("pk"))
+        return _change("work/reset_class", (), ids, None, {}, now)
 
 
 def _batch(

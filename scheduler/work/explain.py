@@ -39,6 +39,7 @@ from scheduler.work import task_lists
 from scheduler.work.last_error import ERRORS, last_error
 from scheduler.work.rules.explanation import (
     MAX_NAMED_PARENTS,
+    MAX_NAMED_VERSIONS,
     AllTried,
     Parent,
     Parked,
@@ -187,6 +188,7 @@ def surroundings_of(facts: WorkunitFacts, *, now: datetime) -> Surroundings:
         last_error=last_error(workunit=workunit_id) if _has_errors(facts) else None,
         all_tried=_all_tried(workunit, unfit, now=now) if _waits_after_a_turn(facts) else None,
         app_not_served=_app_not_served(workunit),
+        rollouts=_rollouts(workunit),
         hold_code=workunit.hold_code,
         queue=_queue(workunit, now=now),
         task_list=task_lists.describe(workunit.bundle_id),
@@ -216,6 +218,18 @@ def _app_not_served(workunit: Workunit) -> str:
     if workunit.app.kind == COMMAND and not settings.PROJECT.command_apps:
         return f"is not sent: {COMMANDS_ARE_OFF}"
     return ""
+
+
+def _rollouts(workunit: Workunit) -> tuple[str, ...]:
+    """Return a sentence for each version of the app that is sent to a share of the hosts."""
+    staged = AppVersion.objects.select_related("app", "platform").filter(
+        app=workunit.app, deprecated=False, rollout_percent__lt=100
+    )
+    return tuple(
+        f"may use version {version} on {version.rollout_percent} % of the hosts only, because of "
+        "its roll-out"
+        for version in staged.order_by("id")[:MAX_NAMED_VERSIONS]
+    )
 
 
 def _host(host: Host | None, host_id: int) -> str:

@@ -49,10 +49,10 @@ _CHUNK = 1000
 class Retried:
     """The number of workunits that were submitted again, and the numbers that were skipped.
 
-    `cancelled` counts canceled workunits, which are retried only if they are named.  `inputs_gone`
+    `cancelled` counts cancelled workunits, which are retried only if they are named.  `inputs_gone`
     counts workunits whose input files are deleted.  `names_taken` counts workunits whose new name
-    another workunit already has.  `refused_by_queue` counts workunits whose queue does not accept
-    their app or their infinite deadline any more.
+    another workunit already has.  `refused_by_queue` counts workunits whose queue no longer
+    accepts their app or their infinite deadline.
     """
 
     count: int = 0

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 from drf_spectacular.generators import SchemaGenerator
 
-from tests.faces.owned import BODIES, PLACES, QUERIES, Owned
+from tests.faces.owned import BODIES, PLACES, QUERIES, REQUIRED, Owned
 
 METHODS = ("get", "post", "put", "patch", "delete")
 PREFIX = "/api/v1"
@@ -100,10 +101,15 @@ class Operation:
         return {}, kind
 
     def call(self, program: Any, owned: Owned, *, query: str = "") -> Any:
-        """Call the operation on an account's rows; return the response."""
+        """Call the operation on an account's rows; return the response.
+
+        `query` begins with a question mark; parameters that the operation requires are added.
+        """
         sent = self.body(owned)
         send = getattr(program, self.method)
         url = self.url(owned) + query
+        if required := urlencode(REQUIRED.get(self.name, {})):
+            url += f"{'&' if query else '?'}{required}"
         if sent is None:
             return send(url)
         body, kind = sent

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from allauth.socialaccount.models import SocialAccount
+from django.contrib.auth.hashers import make_password
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
 from scheduler import models
-from scheduler.models import Account, App, Batch, Bundle, FileHold, Queue, Team
-from scheduler.people import submitters
+from scheduler.models import Account, AccountKey, App, Batch, Bundle, FileHold, News, Queue, Team
+from scheduler.people import account_keys, submitters
+from scheduler.people.accounts import password_digest
 from tests.faces.apis import a_program, a_token
 from tests.rows import (
     a_host,
@@ -39,7 +42,9 @@ SHARED = frozenset(
         "app-versions",
         "badges",
         "balance",
+        "computers",
         "leaderboards",
+        "news",
         "platforms",
         "queues",
         "statistics",
@@ -59,9 +64,18 @@ OWN_ONLY = frozenset(
         "change_my_computer",
         "delete_my_computer",
         "merge_my_computer",
+        "read_my_computers_credit_history",
+        "read_my_key",
+        "change_my_key",
+        "revoke_my_key",
         "read_my_result",
+        "read_my_workunit",
     }
 )
+
+
+#: The password of the accounts, which some operations need besides the token.
+PASSWORD = "correct horse"
 
 
 @dataclass(frozen=True)
@@ -80,8 +94,11 @@ class Owned:
     hold: FileHold
     host: Any
     token: Any
+    key: AccountKey
     bundle: Bundle
     team: Team
+    log_in: SocialAccount
+    news: News
 
     def program(self, *scopes: str) -> Any:
         """Return an API client with a token of this account."""
@@ -103,6 +120,10 @@ def everything(mark: str, **fields: Any) -> Owned:
     """Create a submitter of this name and one row of each kind."""
     now = timezone.now()
     account = an_account(mark, **fields)
+    update(
+        account,
+        password=make_password(password_digest(email=account.email, password=PASSWORD)),
+    )
     app = an_app(f"{mark}-app", user_friendly_name=mark)
     submitters.allow(account, apps=None, now=now)
     batch = Batch.objects.create(
@@ -124,7 +145,8 @@ def everything(mark: str, **fields: Any) -> Owned:
     a_token(account)
     # Everybody may see teams, so the name has no mark.
     team = Team.objects.create(name=f"team {account.pk}", founder=account, created_at=now)
-    update(account, team=team)
+    # Everybody may see computers whose owner shows them.
+    update(account, team=team, show_hosts=True)
     return Owned(
         mark=mark,
         account=account,
@@ -138,8 +160,11 @@ def everything(mark: str, **fields: Any) -> Owned:
         hold=FileHold.objects.create(file=file, account=account, until=now + timedelta(days=1)),
         host=host,
         token=account.api_tokens.get(),
+        key=account_keys.create_key(account=account, name=f"{mark}-key", now=now)[0],
         bundle=Bundle.objects.create(batch=batch, app=app, created_at=now),
         team=team,
+        log_in=SocialAccount.objects.create(user=account, provider="lab", uid=mark),
+        news=News.objects.create(title=mark, text=mark, author=account, published_at=now),
     )
 
 
@@ -150,10 +175,15 @@ PLACES: Mapping[tuple[str, str], Callable[[Owned], Any]] = {
     ("apps", "name"): lambda one: one.app.name,
     ("batches", "batch_id"): lambda one: one.batch.pk,
     ("bundles", "bundle_id"): lambda one: one.bundle.pk,
+    ("computers", "host_id"): lambda one: one.host.pk,
     ("files", "sha256"): lambda one: one.file.sha256,
     ("me", "account_id"): lambda one: one.account.pk,
     ("me", "host_id"): lambda one: one.host.pk,
+    ("me", "key_id"): lambda one: one.key.pk,
+    ("me", "log_in_id"): lambda one: one.log_in.pk,
     ("me", "result_id"): lambda one: one.result.pk,
+    ("me", "workunit_id"): lambda one: one.workunit.pk,
+    ("news", "news_id"): lambda one: one.news.pk,
     ("hosts", "host_id"): lambda one: one.host.pk,
     ("queues", "name"): lambda one: one.queue.name,
     ("results", "position"): lambda one: 0,
@@ -175,6 +205,9 @@ QUERIES: Mapping[str, Callable[[Owned], Any]] = {
     "workunit": lambda one: one.workunit.pk,
 }
 
+#: Name of an operation -> the query parameters that it requires.
+REQUIRED: Mapping[str, Mapping[str, str]] = {"find_accounts": {"name": "nothing"}}
+
 #: Name of an operation -> a valid body that refers to the owner's rows.
 BODIES: Mapping[str, Callable[[Owned], Any]] = {
     "create_team": lambda one: {"name": "new"},
@@ -185,8 +218,13 @@ BODIES: Mapping[str, Callable[[Owned], Any]] = {
     "limit_host": lambda _: {"max_in_progress": 1},
     "change_my_computer": lambda _: {"venue": "home"},
     "merge_my_computer": lambda one: {"merged": one.host.pk},
+    "create_my_key": lambda _: {"kind": "host", "name": "new", "password": PASSWORD},
+    "change_my_key": lambda _: {"name": "new"},
+    "revoke_my_key": lambda _: {"password": PASSWORD},
     "read_weak_key": lambda one: {"email": one.account.email, "password": "not the password"},
     "create_token": lambda one: {"name": "new", "scopes": ["read"]},
+    "sign_ownership_statement": lambda _: {"text": "42"},
+    "verify_ownership_statement": lambda _: {"statement": "x", "signature": "x"},
     "create_bundle": lambda one: {"batch": one.batch.pk, "workunits": [one.workunit.name]},
     "create_batch": lambda one: {"name": "new", "app": one.app.name, "after": one.batch.pk},
     "cancel_workunits": lambda one: {"ids": [one.workunit.pk]},

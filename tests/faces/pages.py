@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, Final
 
 #: The random tokens of forms, and the address that the language form repeats.
 _OF_REQUEST = re.compile(rb'name="(?:csrfmiddlewaretoken|next)" value="[^"]*"')
+#: Scripts and styles that the Content-Security-Policy refuses: those in the page itself.
+INLINE: Final = re.compile(r'<script(?! src="/static/)|<style|style=')
+#: The header of htmx's requests.
+HTMX: Final = {"HX-Request": "true"}
 
 
 def comparable(answer: Any) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import gettext
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,11 +15,13 @@ from django.utils.translation.template import templatize
 
 from scheduler.boinc import own_preferences
 from scheduler.boinc.wire import computing_prefs
-from scheduler.health import status
+from scheduler.dispatch.rules import plan_class_gpus, plan_classes, scoring
+from scheduler.health import maintenance, status
+from scheduler.health.rules import standstill_causes
 from scheduler.hosts.decision_texts import WHY
 from scheduler.models import Team
 from scheduler.web import texts
-from scheduler.work.volunteers import result_states
+from scheduler.work.volunteers import result_states, timeline_texts
 from tests.house.tracked import ROOT
 
 WEB = ROOT / "scheduler" / "web"
@@ -212,9 +215,14 @@ def domain_texts() -> set[str]:
         *result_states._WHY_BY_VALIDATION.values(),
         *result_states._WHY_BY_OUTCOME.values(),
         *result_states._WHY_CREDIT.values(),
+        *timeline_texts.SENTENCES,
+        *standstill_causes._REASONS.values(),
+        *(maintenance.DOWN, maintenance.ENDED),
+        *(scoring.NO_BETA, scoring.NOT_SELECTED, scoring.DISLIKED),
+        *(plan_classes._TOO_OLD, plan_class_gpus._OLD_DRIVER),
         *WHY.values(),
         *status._DOES.values(),
-        *(kind.label.capitalize() for kind in Team.Kind),
+        *(kind.label.capitalize() for kind in Team.Kind if kind != Team.Kind.NONE),
         *(kind.label.lower() for kind in Team.Kind if kind != Team.Kind.NONE),
     } - {""}
 
@@ -248,3 +256,191 @@ def test_listed_sentences_are_still_made_somewhere():
         if len(part) > 25
     }
     assert [part for part in sorted(parts) if part.strip(" .,:") not in made] == []
+
+
+#: Modules whose sentences explain to a volunteer why their computer got no work.
+REFUSING = (
+    "boinc/client_messages.py",
+    "dispatch/assign.py",
+    "dispatch/rules/bundle_offers.py",
+    "dispatch/rules/fit.py",
+    "dispatch/rules/plan_class_gpus.py",
+    "dispatch/rules/plan_classes.py",
+    "queues/rules/serving.py",
+)
+#: Functions of these modules whose sentences are for scientists or operators, or for clients only.
+NOT_FOR_VOLUNTEERS = {"describe", "why_still", "too_old", "_cpu_usage"}
+#: Values in the sentences of these functions.
+ALTERNATIVES = {
+    "unmatched": (
+        *("operating system", "processor's vendor", "processor's model", "GPU's model"),
+        "OpenCL driver",
+    ),
+    "_above": ("CUDA version", "compute capability", "OpenCL version", "driver"),
+    "about_preferences": ("computing", "project"),
+}
+
+
+def sample_of(node: ast.expr, value: str = "7") -> str | None:
+    """Return the text of a string with `value` in the place of each formatted value."""
+    match node:
+        case ast.Constant(str(text)):
+            return text
+        case ast.JoinedStr(parts):
+            return "".join(sample_of(part, value) or value for part in parts)
+    return None
+
+
+def without_inner_strings(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the node and those below it, except the parts of formatted strings and docstrings."""
+    yield node
+    if isinstance(node, ast.JoinedStr):
+        return
+    body = getattr(node, "body", ())
+    has_docstring = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+    for child in ast.iter_child_nodes(node):
+        is_docstring = has_docstring and body and child is body[0] and isinstance(child, ast.Expr)
+        if not is_docstring:
+            yield from without_inner_strings(child)
+
+
+def sentences_of(path: Path) -> Iterator[str]:
+    """Yield samples of the sentences in the functions of a module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    for function in functions:
+        if function.name in NOT_FOR_VOLUNTEERS:
+            continue
+        for node in without_inner_strings(function):
+            for value in ALTERNATIVES.get(function.name, ("7",)):
+                text = sample_of(node, value) if isinstance(node, ast.expr) else None
+                if text is not None and len(text.split()) >= 3:
+                    yield text
+
+
+@pytest.mark.parametrize("module", REFUSING)
+def test_sentences_about_refused_work_are_translated(module):
+    samples = set(sentences_of(ROOT / "scheduler" / module))
+    assert samples
+    assert [text for text in sorted(samples) if not texts.is_listed(text)] == []
+
+
+#: Rooms whose refusals pages show.
+ROOMS = ("people", "hosts", "boinc/own_preferences.py")
+#: Beginnings of refusals that no page of volunteers shows.
+NOT_ON_PAGES = (
+    # Of the shell and of the administration
+    "Account 7 has no current key.",
+    "Account 7 has no weak key.",
+    "An account has only one weak key.",
+    "An invitation for 7 accounts is not allowed.",
+    "A team with this name or id was created meanwhile.",
+    "Host 7 belongs to account 7, host 7 to account 7.",
+    "No account has the e-mail address 7.",
+    "The expiry of the invitation is in the past.",
+    "The founder is a member of another team here.",
+    "The invitation's name has 7 characters.",
+    "The team has another founder here.",
+    "There is no host 7. Hint: `manage.py host list`",
+    "There is no role 7.",
+    "7 is not a valid limit. Hint: give 0 or more",
+    "The data of 7 were erased for good.",
+    "You may not change 7, because of rights",
+    "Your own account is among them",
+    # Of the API
+    "7 has a second factor, which a token does not prove.",
+    "7 has 7 unfinished workunits",
+    "7 has a second factor, so its password alone",
+    "7 is a member of the project's staff and has no second factor.",
+    "7 may not 7. Hint: ask the project's staff to do it",
+    "7 may not publish versions of app 7.",
+    "7 may not submit work",
+    "7 would keep 7 bytes of files",
+    "No account has this e-mail address and password. Hint: check both.",
+    "The expiry of the token is in the past.",
+    "The first request with this idempotency key",
+    "The idempotency key is not valid.",
+    "The key was used for another request.",
+    "The token in use ",
+    # Of clients and of submission by BOINC's protocol
+    "No account has this key",
+    "The log-in token is not valid.",
+    "The password digest has 7 characters.",
+    "The password is wrong. Hint: check the password and the e-mail address it is hashed with.",
+    "The secret of this feed is wrong or expired.",
+    # Put together from parts, which the tests below fill in
+    "7 Hint: wait 7 seconds7.",
+    "Account 7 is not 7 of 7.",
+    "The 7 has 7 characters. Hint: give at most 7, without NUL.",
+    "The invitation code 7.",
+)
+#: The refusals that are put together from parts.
+COMPOSED = (
+    "Account 7 is not a member of 7. Hint: list the members of the team.",
+    "Account 7 is not an active member of 7. Hint: list the members of the team.",
+    *(
+        f"The {name} has 7 characters. Hint: give at most 7, without NUL."
+        for name in ("url", "country", "description")
+    ),
+    *(
+        f"The invitation code {fault}. Hint: ask the project's staff for a code, and create the "
+        "account with it: 7"
+        for fault in ("is missing", "is unknown, expired or used up")
+    ),
+)
+
+
+def refusals_of(path: Path) -> Iterator[str]:
+    """Yield samples of the refusals in a module: texts with a hint, and those of exceptions."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in without_inner_strings(tree):
+        if isinstance(node, ast.expr):
+            text = sample_of(node)
+            if text is not None and "Hint:" in text:
+                yield text
+        elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            text = sample_of(node.exc.args[0])
+            if text is not None:
+                yield text
+
+
+def refusals() -> set[str]:
+    paths = [ROOT / "scheduler" / room for room in ROOMS]
+    modules = [each for path in paths for each in ([path] if path.suffix else path.rglob("*.py"))]
+    return {text for path in modules for text in refusals_of(path)}
+
+
+def test_refusals_that_pages_show_are_translated():
+    unlisted = {text for text in refusals() if not texts.is_listed(text)}
+    assert sorted(text for text in unlisted if not text.startswith(NOT_ON_PAGES)) == []
+    assert [text for text in COMPOSED if not texts.is_listed(text)] == []
+    assert [each for each in NOT_ON_PAGES if not any(t.startswith(each) for t in unlisted)] == []
+
+
+def throttled() -> set[str]:
+    """Return samples of the messages of `_charge` in `people.throttle`, with their hints."""
+    tree = ast.parse((ROOT / "scheduler/people/throttle.py").read_text(encoding="utf-8"))
+    samples = set()
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        named = {
+            target.id: node.value
+            for node in ast.walk(function)
+            if isinstance(node, ast.Assign)
+            for target in node.targets
+            if isinstance(target, ast.Name)
+        }
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "_charge":
+                message = node.args[3]
+                message = named[message.id] if isinstance(message, ast.Name) else message
+                hints = [ast.literal_eval(each.value) for each in node.keywords]
+                hint = hints[0] if hints else ", and check e-mail address and password"
+                samples.add(f"{sample_of(message)} Hint: wait 7 seconds{hint}.")
+    return samples
+
+
+def test_messages_of_the_throttle_are_translated():
+    assert len(throttled()) >= 7
+    assert [text for text in sorted(throttled()) if not texts.is_listed(text)] == []

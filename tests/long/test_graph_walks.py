@@ -33,7 +33,7 @@ KILLS, KILLED_WITHIN = 0.2, 0.4
 OUTPUTS = (NewOutput(open_name="out", max_nbytes=1000),)
 _TABLES = (
     "workunit, result, result_file, dependency, workunit_wakeup, ledger_entry, manual_grant, credit_entry, "
-    "science_failure, account_app_credit"
+    "science_failure, account_app_credit, host_app_credit, team_app_credit, app_credit_cursor"
 )
 
 

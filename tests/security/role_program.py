@@ -10,6 +10,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import django
 
@@ -17,21 +18,40 @@ sys.path.insert(0, str(Path(__file__).parent.parent.parent))
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 django.setup()
 
-from django.test import Client  # noqa: E402  only after setup
+from allauth.account.models import EmailAddress  # noqa: E402  only after setup
+from django.test import Client  # noqa: E402
 from django.utils import timezone  # noqa: E402
 
 from daemons import registry  # noqa: E402
 from daemons.loop import Drive, drain  # noqa: E402
-from scheduler.models import Account, QueueSlot, Workunit  # noqa: E402
+from scheduler.lifecycle import Target  # noqa: E402
+from scheduler.messages import letters, unsubscribing  # noqa: E402
+from scheduler.models import (  # noqa: E402
+    Account,
+    CheckRun,
+    Heartbeat,
+    Letter,
+    QueueSlot,
+    Workunit,
+)
 from scheduler.people import accounts, api_tokens  # noqa: E402
+from scheduler.people.personal_data import consents  # noqa: E402
 from scheduler.pool import host_tokens  # noqa: E402
 from scheduler.rights import SCOPES  # noqa: E402
 from scheduler.work.submission.submit import NewFile, NewOutput, NewWorkunit, submit  # noqa: E402
+from scheduler.work.targets import retarget  # noqa: E402
+from scheduler.work.targets.retarget import WorkTarget  # noqa: E402
 from tests.faces.apis import Program  # noqa: E402
 from tests.scripted_client import a_client  # noqa: E402
 from tests.work import an_app  # noqa: E402
 
 MEMBER = {"email": "ada@example.org", "password": "correct horse battery"}
+READER = {"email": "reader@example.org", "password": "correct horse battery"}
+#: Pages of the administration whose statements read more than rows.
+DESK = (
+    *("/admin/", "/admin/tables/", "/admin/run-times/", "/admin/upkeep/"),
+    "/admin/scheduler/workunit/?target=any",
+)
 
 
 class NeverStop:
@@ -77,6 +97,8 @@ def publish() -> None:
             {
                 "name": "lab",
                 "trusted": True,
+                # The schedule sets it, too, but only when its chore is due again.
+                "max_in_progress": 2,
                 "schedule": [{"at": "* 00:00", "max_in_progress": 2}],
             },
             "application/json",
@@ -92,8 +114,16 @@ def publish() -> None:
         Client(SERVER_NAME="localhost").get("/lookup_account.php", look_up),
     ]
     assert b"<authenticator>" in answers[-1].content
+    desk = Client(SERVER_NAME="localhost")
+    desk.force_login(account)
+    answers += [desk.get(path) for path in DESK]
+    # The daemons carry out both checks.
+    answers += [desk.post("/admin/upkeep/", {"check": kind}) for kind in CheckRun.Kind.values]
     refused = [answer for answer in answers if answer.status_code >= 400]
     assert not refused, [(answer.request["PATH_INFO"], answer.content) for answer in refused]
+    workunit = Workunit.objects.get(name="sum_2")
+    for target in (WorkTarget(Target.ACCOUNT, account.pk), WorkTarget()):
+        assert retarget.retarget([workunit.pk], target, now=now).changed == 1
 
 
 def compute() -> None:
@@ -156,8 +186,31 @@ def _send(program: Program, method: str, path: str, body: object = None) -> Any:
     return answer
 
 
+def letter() -> None:
+    """Start a letter to an account that consented."""
+    now = timezone.now()
+    account = accounts.create_staff(**READER, name="Reader", now=now)
+    consents.change(account, receive_letters=True, source="test", now=now)
+    EmailAddress.objects.filter(user=account).update(verified=True)
+    draft = letters.Draft("News", "Dear all.", Letter.Recipients.ALL)
+    written = letters.write(draft, author=account, now=now)
+    letters.start(written.pk, seen=letters.fingerprint(written), now=now)
+
+
+def unsubscribe() -> None:
+    """Use the link of the letter, which the daemons have written to the outbox."""
+    sent = Letter.objects.get()
+    assert letters.progress(sent).copies == 1
+    account = Account.objects.get(email=READER["email"])
+    link = unsubscribing.link(sent.pk, account.pk)
+    answer = Client(SERVER_NAME="localhost").post(urlsplit(link).path)
+    assert answer.status_code == 200, answer.content
+    assert letters.progress(sent).waiting == 0
+
+
 def run(ahead: timedelta = timedelta(0)) -> None:
-    """Run every daemon until nothing is due."""
+    """Run every daemon until nothing is due; each chore is due, also if it just ran."""
+    Heartbeat.objects.filter(name__startswith="chore ").delete()
     for _ in range(2):
         for daemon in registry.DAEMONS:
             drive = Drive(
@@ -179,6 +232,8 @@ PARTS = {
     "compute": compute,
     "graph": graph,
     "pool": pool,
+    "letter": letter,
+    "unsubscribe": unsubscribe,
     "run": run,
     "purge": purge,
 }

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.apps import apps
-from scheduler.models import Account, App
+from scheduler.models import Account, App, AuditEntry
 from scheduler.people import roles, submitters
 from tests.conftest import NOON
 from tests.faces.apis import a_program
@@ -54,6 +54,25 @@ def test_admin_form_refuses_invalid_app_fields_of_a_publisher(said, wrong):
     answer = browser.post("/admin/scheduler/app/add/", form)
     assert not App.objects.exists()
     assert wrong in answer.context["adminform"].form.errors
+
+
+def test_a_publisher_writes_the_description_of_an_app_and_read_only_staff_does_not():
+    app = an_app("primes")
+    path = f"/admin/scheduler/app/{app.pk}/change/"
+    browser = browser_of("publisher")
+    form = form_of(browser.get(path)) | {"description": "Tests\r\nMersenne numbers."}
+    assert browser.post(path, form).status_code == 302
+    app.refresh_from_db()
+    assert app.description.split() == ["Tests", "Mersenne", "numbers."]
+    entry = AuditEntry.objects.get(event="app_changed")
+    assert entry.actor == "publisher@example.org"
+    assert "Description" in entry.details["changed"]
+    answer = browser.post(path, form | {"description": "x" * 4001})
+    assert "at most 4000 characters" in answer.content.decode()
+    other = browser_of("read-only")
+    assert other.post(path, form | {"description": "Wrong"}).status_code == 403
+    app.refresh_from_db()
+    assert "Mersenne" in app.description
 
 
 def test_a_publisher_can_create_a_script_app():

@@ -14,6 +14,8 @@ import pytest
 
 from tests.pure.client.fake_project import ACCOUNT_KEY, EMAIL, PASSWORD, FakeProject
 
+pytestmark = pytest.mark.lengthy
+
 CLIENT = Path(__file__).resolve().parents[2] / "client"
 
 

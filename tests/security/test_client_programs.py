@@ -14,6 +14,9 @@ import pytest
 from tests.pure.client.fake_project import ACCOUNT_KEY, SCRIPT, FakeProject, Work, public_key, sign
 from volunteer import cli
 
+#: Each test runs the client several times, with the pauses of its protocol.
+pytestmark = pytest.mark.lengthy
+
 CLIENT = Path(__file__).resolve().parents[2] / "client"
 FAST = ("--backoff-scale", "0.002", "--poll", "0")
 
@@ -224,7 +227,6 @@ def test_signature_of_a_published_file_cannot_replace_the_code_sign_key(tmp_path
     assert "keeping the old code-sign key" in ran.stdout
 
 
-@pytest.mark.lengthy
 @pytest.mark.parametrize(
     "change",
     [

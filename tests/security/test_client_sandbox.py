@@ -26,6 +26,8 @@ from tests.security.test_client_programs import (
 from tests.security.test_client_slots import run_program
 from volunteer.sandbox import Confinement, Program, Sandbox
 
+pytestmark = pytest.mark.lengthy
+
 __all__ = ["folder", "project"]
 
 fault = Sandbox(Confinement.AUTO).fault

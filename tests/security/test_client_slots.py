@@ -19,6 +19,8 @@ from tests.security.test_client_programs import (
     volunteer,
 )
 
+pytestmark = pytest.mark.lengthy
+
 __all__ = ["folder", "project"]
 
 SECRET = b"-----BEGIN OPENSSH PRIVATE KEY-----\n"

@@ -38,13 +38,15 @@ class Database:
         where = self.server.conninfo() | {"user": role, "password": PASSWORD}
         return psycopg.connect(**where, autocommit=True)
 
-    def run(self, role, *words, password=PASSWORD, source=None):
+    def run(self, role, *words, password=PASSWORD, source=None, variables=None):
         host = str(self.server.sockets).replace("/", "%2F")
         url = f"postgresql://{role}:{quote(password)}@/manyhands?host={host}"
         return subprocess.run(
             [sys.executable, *([source] if source else ["manage.py"]), *map(str, words)],
             cwd=ROOT,
-            env=os.environ | {"DATABASE_URL": url, "VAR_DIR": str(self.server.var)},
+            env=os.environ
+            | {"DATABASE_URL": url, "VAR_DIR": str(self.server.var)}
+            | (variables or {}),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -125,6 +127,23 @@ def test_every_table_has_a_decision_about_its_roles(database):
             owner.execute("DROP TABLE forgotten")
 
 
+def test_fsck_of_a_role_that_may_not_store_its_result_prints_the_reason(database):
+    with database.connect("manyhands_owner") as owner:
+        count = "SELECT count(*) FROM check_run"
+        before = owner.execute(count).fetchone()
+        for role in ("web", "daemons"):
+            assert "fsck: 0 violations" in database.manage(f"manyhands_{role}", "fsck")
+        assert owner.execute(count).fetchone() == (before[0] + 2,)
+        owner.execute("REVOKE INSERT ON check_run FROM manyhands_web")
+        try:
+            done = database.run("manyhands_web", "fsck")
+        finally:
+            database.manage("manyhands_owner", "database_roles", "grant")
+    assert (done.returncode, done.stdout) == (0, "fsck: 0 violations\n")
+    reason = "The result was not stored: permission denied for table check_run"
+    assert done.stderr.strip().splitlines()[-1] == reason
+
+
 def test_web_role_serves_requests_and_rpcs_and_daemon_role_runs_the_daemons(database):
     """The web role publishes, submits and answers RPCs; every daemon runs until nothing is due.
 
@@ -140,6 +159,10 @@ def test_web_role_serves_requests_and_rpcs_and_daemon_role_runs_the_daemons(data
         [[credit]] = science.execute("SELECT sum(total_credit) FROM account")
     assert finished == 3
     assert credit > 0
+    with database.connect("manyhands_owner") as owner:
+        query = "SELECT kind, not_checked, violations FROM check_run WHERE requested_at IS NOT NULL"
+        checks = owner.execute(f"{query} AND ended_at IS NOT NULL").fetchall()
+    assert sorted(checks) == [("credit", [], 0), ("fsck", [], 0)]
     database.manage("manyhands_web", "graph", source=program)
     database.manage("manyhands_daemons", "run", source=program)
     database.manage("manyhands_web", "pool", source=program)
@@ -156,6 +179,14 @@ def test_web_role_serves_requests_and_rpcs_and_daemon_role_runs_the_daemons(data
         # Batches of the API keep their workunits until they are retired.
         names = science.execute("SELECT name FROM workunit ORDER BY id").fetchall()
     assert names == [("sum_2",), ("first",), ("second",), ("third",), ("last",)]
+
+
+def test_letter_of_the_web_role_is_sent_by_the_daemon_role(database):
+    program = ROOT / "tests/security/role_program.py"
+    mail = {"EMAIL_URL": "smtp://127.0.0.1:9/?tls=none"}
+    for role, part in (("web", "letter"), ("daemons", "run")):
+        database.manage(f"manyhands_{role}", part, source=program, variables=mail)
+    database.manage("manyhands_web", "unsubscribe", source=program, variables=mail)
 
 
 def test_prints_the_statements_that_it_executes(database):
@@ -181,6 +212,8 @@ def test_prints_the_statements_that_it_executes(database):
         "DELETE FROM audit_entry",
         "UPDATE credit_entry SET amount = 1",
         "UPDATE manual_grant SET account_id = 1",
+        "UPDATE check_run SET violations = 0",
+        "DELETE FROM check_run",
         "INSERT INTO purged_workunits DEFAULT VALUES",
         "DELETE FROM django_migrations",
         "INSERT INTO auth_permission DEFAULT VALUES",

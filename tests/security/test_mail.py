@@ -219,6 +219,7 @@ def staff(mail_is_on):
 @pytest.mark.django_db
 def test_the_admin_does_not_show_the_text_of_a_message(staff):
     row = OutboxMessage.objects.get()
+    OutboxMessage.objects.update(unsubscribe_url="https://x/letters/geheim")
     pages = [
         reverse("admin:scheduler_outboxmessage_changelist"),
         reverse("admin:scheduler_outboxmessage_change", args=[row.pk]),
@@ -230,7 +231,10 @@ def test_the_admin_does_not_show_the_text_of_a_message(staff):
         assert b"geheim" not in response.content
 
 
-@pytest.mark.parametrize("lookup", ["text", "text__startswith", "text__contains", "text__regex"])
+@pytest.mark.parametrize(
+    "lookup",
+    ["text", "text__startswith", "text__contains", "text__regex", "unsubscribe_url__startswith"],
+)
 @pytest.mark.django_db
 def test_the_admin_does_not_filter_messages_by_their_text(staff, lookup):
     page = reverse("admin:scheduler_outboxmessage_changelist")

@@ -54,6 +54,7 @@ def answers(caller, owner, monkeypatch, *, scopes):
     return found
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("caller", ["stranger", "owner", "staff", "staff with few scopes"])
 def test_every_operation_answers_a_name_as_it_answers_the_id(caller, monkeypatch):
     owner = everything("adasown")

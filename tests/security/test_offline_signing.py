@@ -32,7 +32,7 @@ from tests.security.test_key_shaped_files import KEY_SHAPED
 from tests.work import LINUX
 
 __all__ = ["staff"]
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
 ROOT = Path(__file__).parents[2]
 SIGNER = ROOT / "signer" / "sign.py"

@@ -11,7 +11,7 @@ import pytest
 from django.test import Client
 
 from scheduler import sealed_positions
-from scheduler.models import Account, AccountAppCredit, App, Host
+from scheduler.models import Account, AccountAppCredit, App, Host, HostAppCredit
 from scheduler.people.personal_data import erasure
 from tests.conftest import NOON
 from tests.faces.apis import Program
@@ -26,6 +26,8 @@ BOARDS = (
     "/leaderboards/?app=primes&sort=recent",
     "/leaderboards/computers/",
     "/leaderboards/computers/?sort=recent",
+    "/leaderboards/computers/?app=primes",
+    "/leaderboards/computers/?app=primes&sort=recent",
 )
 TWINS = tuple(
     path.replace("/?", "?").rstrip("/").replace("leaderboards?", "leaderboards/accounts?")
@@ -53,7 +55,9 @@ def a_volunteer(app: App, **fields: Any) -> tuple[Account, Host]:
         os_name="secretsystem",
         **credit,
     )
-    AccountAppCredit.objects.create(account=account, app=app, total=Decimal("777.5"), expavg=77.5)
+    by_app: dict[str, Any] = {"app": app, "total": Decimal("777.5"), "expavg": 77.5}
+    AccountAppCredit.objects.create(account=account, **by_app)
+    HostAppCredit.objects.create(host=host, **by_app)
     return account, host
 
 
@@ -96,6 +100,36 @@ def test_computer_is_anonymous_if_its_owner_does_not_show_their_computers(app, p
     assert f'"owner":{account.pk}' not in reply.replace(" ", "")
 
 
+@pytest.mark.parametrize(("path", "twin"), PAIRS[4:])
+def test_hidden_computer_is_anonymous_although_its_owner_shows_their_computers(app, path, twin):
+    account, host = a_volunteer(app, show_hosts=True)
+    for text in contents(path, twin):
+        assert "secretname" in text
+    update(host, hidden=True)
+    page, reply = contents(path, twin)
+    assert "secretchip" in page
+    assert "secretchip" in reply
+    for text in (page, reply):
+        for part in ("secretname", "secret-computer", "203.0.113", f"hostid={host.pk}"):
+            assert part not in text
+    assert f'"id":{host.pk}' not in reply.replace(" ", "")
+    assert f'"owner":{account.pk}' not in reply.replace(" ", "")
+
+
+def test_page_of_an_account_leaves_out_hidden_computers(app):
+    account, hidden = a_volunteer(app, show_hosts=True)
+    shown = a_host(account, p_model="openchip")
+    update(hidden, hidden=True)
+    page = Client().get(f"/accounts/{account.pk}/").content.decode()
+    reply = Program().send("get", f"/accounts/{account.pk}")
+    assert "openchip" in page
+    assert f"hostid={shown.pk}" in page
+    assert [computer["id"] for computer in reply.json()["computers"]] == [shown.pk]
+    for text in (page, reply.content.decode()):
+        assert "secretchip" not in text
+    assert f"hostid={hidden.pk}" not in page
+
+
 @pytest.mark.parametrize(("path", "twin"), PAIRS)
 def test_leaderboards_contain_no_address_and_no_name_of_a_computer(app, path, twin):
     a_volunteer(app)
@@ -110,7 +144,7 @@ def test_texts_of_people_and_clients_are_escaped(app, path):
     account, host = a_volunteer(app)
     update(account, name=evil, country=evil)
     update(host, p_model=evil, os_name=evil)
-    assert "<script" not in Client().get(path).content.decode()
+    assert "<script>" not in Client().get(path).content.decode()
 
 
 @pytest.mark.parametrize("path", BOARDS)
@@ -157,10 +191,10 @@ def test_next_page_does_not_disclose_credit_or_id_of_a_hidden_account(app, path,
 def an_owner(app: App, credit: str, **fields: Any) -> Account:
     amounts = {"total_credit": Decimal(credit), "expavg_credit": float(credit)}
     account = an_account(**amounts, **fields)
-    a_host(account, id=account.pk + 1000, **amounts)
-    AccountAppCredit.objects.create(
-        account=account, app=app, total=Decimal(credit), expavg=float(credit)
-    )
+    host = a_host(account, id=account.pk + 1000, **amounts)
+    by_app: dict[str, Any] = {"app": app, "total": Decimal(credit), "expavg": float(credit)}
+    AccountAppCredit.objects.create(account=account, **by_app)
+    HostAppCredit.objects.create(host=host, **by_app)
     return account
 
 

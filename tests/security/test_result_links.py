@@ -41,7 +41,7 @@ def answer() -> Path:
     rows.settled(workunit, result, assimilate_state=2)
     name = result.output_files.get().name
     app = workunit.app.name
-    return storage.keep_result(upload_name=name, app=app, relative=f"{workunit.name}/out")
+    return Path(storage.keep_result(upload_name=name, app=app, relative=f"{workunit.name}/out"))
 
 
 @pytest.fixture

@@ -17,12 +17,18 @@ from django.utils import timezone
 from scheduler.admin.site import staff
 from scheduler.models import (
     Account,
+    AccountBadge,
     ApiToken,
     App,
     AppVersion,
     AuditEntry,
+    Badge,
     Batch,
+    CheckRun,
     Host,
+    HostAppVersion,
+    Letter,
+    News,
     Outage,
     OutboxMessage,
     PlanClass,
@@ -37,9 +43,9 @@ from scheduler.people import accounts, roles, submitters
 from scheduler.rights import ROLES, Right
 from tests.conftest import NOON
 from tests.faces.apis import a_token
-from tests.rows import a_host, a_workunit, an_account, an_app, an_app_version
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version, update
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
 NEW_PASSWORD = "a new long one 5"
 
@@ -65,6 +71,8 @@ class World:
     message: OutboxMessage
     group: Group
     team: Team
+    news: News
+    badge: Badge
 
 
 def person(name: str) -> Account:
@@ -85,6 +93,7 @@ def world() -> World:
         email="colleague@example.org", password="a long one 8", now=now, is_superuser=False
     )
     scientist, app = person("scientist"), an_app("shout")
+    an_account("rich", total_credit=5)
     submitter = submitters.allow(scientist, apps=[app], may_manage=True, now=now)
     submits = person("submits")
     submitters.allow(submits, apps=None, now=now)
@@ -117,6 +126,11 @@ def world() -> World:
         ),
         group=Group.objects.create(name="own group"),
         team=Team.objects.create(name="team", created_at=NOON),
+        news=News.objects.create(title="news", text="x", published_at=NOON),
+        badge=Badge.objects.create(
+            name="gold", title="Gold", rule=Badge.Rule.TOTAL_CREDIT, threshold=1, created_at=NOON,
+            is_published=True,
+        ),
     )  # fmt: skip
 
 
@@ -166,6 +180,43 @@ def move_app_row(web: Client, w: World) -> None:
     submit(web, page(w.submitter), **{"apps-0-app": an_app("other").pk})
 
 
+def validate_again(web: Client, w: World) -> None:
+    a_result(w.workunit, "inconclusive")
+    act(web, "validate_again", w.workunit, confirmed="yes")
+
+
+def validate_app_again(web: Client, w: World) -> None:
+    a_result(w.workunit, "inconclusive")
+    a_result(w.workunit)
+    url = reverse("admin:scheduler_app_revalidate", args=[w.app.pk])
+    web.post(url, {"at_most": "9", "previewed": "1", "confirmed": "yes"})
+
+
+def clear_quotas(web: Client, w: World) -> None:
+    HostAppVersion.objects.create(host=w.host, app_version=w.version, max_results_per_day=1)
+    act(web, "clear_waits", w.host, confirmed="yes")
+
+
+def retire(web: Client, w: World) -> None:
+    Batch.objects.filter(pk=w.batch.pk).update(state=Batch.State.COMPLETE)
+    act(web, "retire", w.batch, confirmed="yes")
+
+
+def admit(web: Client, w: World) -> None:
+    update(w.host, denied=True)
+    act(web, "admit", w.host, confirmed="yes", reason="x")
+
+
+def restore(web: Client, w: World) -> None:
+    update(w.version, deprecated=True)
+    act(web, "restore", w.version, confirmed="yes")
+
+
+def unblock(web: Client, w: World) -> None:
+    update(w.volunteer, is_active=False)
+    act(web, "unblock", w.volunteer, confirmed="yes", reason="x")
+
+
 def set_password(web: Client, account: Account) -> None:
     url = reverse("admin:auth_user_password_change", args=[account.pk])
     web.post(url, {"password1": NEW_PASSWORD, "password2": NEW_PASSWORD, "set-password": "1"})
@@ -191,8 +242,18 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         {"operator"},
     ),
     "hold a workunit": (
-        lambda web, w: act(web, "hold", w.workunit),
+        lambda web, w: act(web, "hold", w.workunit, confirmed="yes"),
         lambda w: fresh(w.workunit).release_state != w.workunit.release_state,
+        {"operator"},
+    ),
+    "validate a workunit again": (
+        validate_again,
+        lambda w: fresh(w.workunit).revalidate_requested_at,
+        {"operator"},
+    ),
+    "validate the workunits of an app again": (
+        validate_app_again,
+        lambda w: fresh(w.workunit).revalidate_requested_at,
         {"operator"},
     ),
     "cancel a batch": (
@@ -201,13 +262,23 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         {"operator"},
     ),
     "accelerate a batch": (
-        lambda web, w: act(web, "accelerate", w.batch),
+        lambda web, w: act(web, "accelerate", w.batch, confirmed="yes"),
         lambda w: fresh(w.batch).accelerate,
         {"operator"},
     ),
+    "retire a batch": (
+        retire,
+        lambda w: fresh(w.batch).state == Batch.State.RETIRED,
+        {"operator"},
+    ),
     "retry parked science": (
-        lambda web, w: act(web, "retry", w.failure),
+        lambda web, w: act(web, "retry", w.failure, confirmed="yes"),
         lambda w: not ScienceFailure.objects.filter(parked_at__isnull=False).exists(),
+        {"operator"},
+    ),
+    "give up parked science": (
+        lambda web, w: act(web, "drop", w.failure, confirmed="yes"),
+        lambda w: fresh(w.workunit).cancel_requested_at,
         {"operator"},
     ),
     "retry a message": (
@@ -220,9 +291,26 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         lambda w: not OutboxMessage.objects.exists(),
         {"operator"},
     ),
+    "write a letter": (
+        lambda web, w: submit(
+            web, reverse("admin:scheduler_letter_add"), subject="News", text="Hi", recipients="1"
+        ),
+        lambda w: Letter.objects.exists(),
+        {"operator"},
+    ),
     "deny a host": (
-        lambda web, w: act(web, "deny", w.host),
+        lambda web, w: act(web, "deny", w.host, confirmed="yes", reason="x"),
         lambda w: fresh(w.host).denied,
+        {"operator", "moderator"},
+    ),
+    "admit a host": (
+        admit,
+        lambda w: not fresh(w.host).denied and w.host.denied,
+        {"operator", "moderator"},
+    ),
+    "clear the quotas of a host": (
+        clear_quotas,
+        lambda w: HostAppVersion.objects.filter(max_results_per_day=0).exists(),
         {"operator", "moderator"},
     ),
     "limit a host": (
@@ -231,9 +319,24 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         {"operator", "moderator"},
     ),
     "withdraw a version": (
-        lambda web, w: submit(web, page(w.version), deprecated="on"),
+        lambda web, w: act(web, "deprecate", w.version, confirmed="yes"),
         lambda w: fresh(w.version).deprecated,
         {"publisher"},
+    ),
+    "restore a version": (
+        restore,
+        lambda w: not fresh(w.version).deprecated and w.version.deprecated,
+        {"publisher"},
+    ),
+    "withdraw news": (
+        lambda web, w: act(web, "withdraw", w.news, confirmed="yes"),
+        lambda w: fresh(w.news).withdrawn_at,
+        {"operator"},
+    ),
+    "assign a badge": (
+        lambda web, w: act(web, "assign", w.badge, confirmed="yes"),
+        lambda w: AccountBadge.objects.exists(),
+        {"operator"},
     ),
     "change an app": (
         lambda web, w: submit(web, page(w.app), user_friendly_name="Renamed"),
@@ -268,14 +371,19 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
     "record an outage": (
         lambda web, w: web.post(
             reverse("admin:scheduler_outage_add"),
-            {"began_at_0": "2026-01-01", "began_at_1": "10:00:00", "ended_at_0": "2026-01-01",
-             "ended_at_1": "12:00:00", "reason": "x"},
+            {"began_at": "2026-01-01T10:00", "ended_at": "2026-01-01T12:00", "reason": "x",
+             "confirmed": "yes"},
         ),
         lambda w: Outage.objects.exists(),
         {"operator"},
     ),
+    "request a check of the invariants": (
+        lambda web, w: web.post(reverse("admin:upkeep"), {"check": "fsck"}),
+        lambda w: CheckRun.objects.exists(),
+        {"operator"},
+    ),
     "forbid a submitter": (
-        lambda web, w: act(web, "forbid", w.submitter),
+        lambda web, w: act(web, "forbid", w.submitter, confirmed="yes"),
         lambda w: not SubmitterApp.objects.exists(),
         {"operator"},
     ),
@@ -295,12 +403,12 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         set(),
     ),
     "revoke a token": (
-        lambda web, w: act(web, "revoke", w.token),
+        lambda web, w: act(web, "revoke", w.token, confirmed="yes"),
         lambda w: fresh(w.token).revoked_at,
         {"operator"},
     ),
     "revoke a superuser's token": (
-        lambda web, w: act(web, "revoke", w.chiefs_token),
+        lambda web, w: act(web, "revoke", w.chiefs_token, confirmed="yes"),
         lambda w: fresh(w.chiefs_token).revoked_at,
         set(),
     ),
@@ -309,10 +417,25 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         lambda w: fresh(w.volunteer).name == "Renamed",
         {"moderator"},
     ),
-    "deactivate a volunteer": (
-        lambda web, w: submit(web, page(w.volunteer), is_active=None),
+    "block a volunteer": (
+        lambda web, w: act(web, "block", w.volunteer, confirmed="yes", reason="x"),
         lambda w: not fresh(w.volunteer).is_active,
         {"moderator"},
+    ),
+    "unblock a volunteer": (
+        unblock,
+        lambda w: fresh(w.volunteer).is_active and not w.volunteer.is_active,
+        {"moderator"},
+    ),
+    "block a colleague": (
+        lambda web, w: act(web, "block", w.colleague, confirmed="yes", reason="x"),
+        lambda w: not fresh(w.colleague).is_active,
+        set(),
+    ),
+    "block an app manager": (
+        lambda web, w: act(web, "block", w.scientist, confirmed="yes", reason="x"),
+        lambda w: not fresh(w.scientist).is_active,
+        set(),
     ),
     "set a volunteer's password": (
         lambda web, w: set_password(web, w.volunteer),
@@ -440,6 +563,18 @@ def test_cancel_confirmation_page_is_shown_only_to_roles_that_can_cancel(role, w
     answer = act(web, "cancel", world.workunit)
     asked = answer.status_code == 200 and b"Yes, cancel them" in answer.content
     assert asked == (role in {"operator", "superuser"})
+
+
+def test_flags_whose_change_has_a_preview_cannot_be_changed_by_a_form(world):
+    web = Client()
+    web.force_login(member("superuser"))
+    submit(web, page(world.volunteer), is_active=None, name="Renamed")
+    submit(web, page(world.host), denied="on", max_in_progress="3")
+    submit(web, page(world.version), deprecated="on", beta="on")
+    volunteer, host, version = fresh(world.volunteer), fresh(world.host), fresh(world.version)
+    assert (volunteer.is_active, volunteer.name) == (True, "Renamed")
+    assert (host.denied, host.max_in_progress) == (False, 3)
+    assert (version.deprecated, version.beta) == (False, True)
 
 
 def test_superuser_cannot_add_change_or_delete_audit_entries(world):

@@ -20,6 +20,8 @@ from daemons.science import confinement, landlock, worker
 from daemons.science.interfaces import TransientScienceError
 from scheduler.apps.rules.plugins import Plugin
 
+pytestmark = pytest.mark.lengthy
+
 HERE = "tests.security.science_probe"
 LONG = timedelta(seconds=30)
 FORMS = [

@@ -247,9 +247,11 @@ def test_hidden_closed_merged_and_unknown_computers_have_the_same_page(ada):
     closed = rows.a_host(rows.an_account("closed", is_active=False, show_hosts=True))
     rows.update(ada, show_hosts=True)
     merged = rows.a_host(ada, merged_into=rows.a_host(ada))
+    hidden_alone = rows.a_host(ada, hidden=True)
+    numbers = (hidden.pk, closed.pk, merged.pk, hidden_alone.pk)
     answers = [
         Client().get("/show_host_detail.php", {"hostid": number})
-        for number in (hidden.pk, closed.pk, merged.pk, 10**17, "x", "", "<b>", "9" * 60)
+        for number in (*numbers, 10**17, "x", "", "<b>", "9" * 60)
     ]
     assert {answer.status_code for answer in answers} == {404}
     assert len({comparable(answer) for answer in answers}) == 1

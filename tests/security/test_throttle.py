@@ -208,9 +208,9 @@ def test_failed_and_successful_log_ins_are_recorded(ada: Account) -> None:
         by_lookup(EMAIL, PASSWORD, HOME)
     by_token(EMAIL, "guess", HOME)
     recorded = list(
-        AuditEntry.objects.filter(event__startswith="login_").values_list(
-            "event", "actor", "address", "details__door"
-        )
+        AuditEntry.objects.filter(event__startswith="login_")
+        .order_by("id")
+        .values_list("event", "actor", "address", "details__door")
     )
     assert recorded == [
         ("login_failed", EMAIL, HOME, "lookup_account"),
@@ -254,6 +254,7 @@ def a_web_server(children: Children, name: str, *, threads: int = 8, **settings_
     return url
 
 
+@pytest.mark.lengthy
 @pytest.mark.django_db(transaction=True)
 def test_two_web_processes_share_one_throttle_count() -> None:
     children = Children()

@@ -29,6 +29,8 @@ from tests.scripted_client import LINUX, RpcClient, a_client, put_upload
 from tests.security import worst
 from tests.work import an_app
 
+pytestmark = pytest.mark.lengthy
+
 NUMBER_FIELDS = list(requests.number_fields())
 NUMBER_PATHS = [one.path for one in NUMBER_FIELDS]
 TEXT_PATHS = [path for path, _, row in requests._REQUEST.leaves() if row.kind.range is None]

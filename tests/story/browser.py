@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.mfa.totp.internal import auth
 from axe_playwright_python.sync_playwright import Axe
+from django.urls import Resolver404, resolve
 from playwright.sync_api import Page, sync_playwright
 
 from tests.machine import needs
@@ -19,6 +22,25 @@ _TIMEOUT = 120_000
 #: The rules of axe that are checked: those of the WCAG, levels A and AA.
 _OPTIONS = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"], "preload": False}
 
+#: The size of a phone's window.
+_PHONE = {"width": 390, "height": 844}
+#: How far a page can be scrolled to the right, and the first elements that reach out of the window
+#: or have text that does, without a box that scrolls.
+_BEYOND = """() => {
+    const width = window.innerWidth, scrolled = document.documentElement.scrollWidth;
+    const clips = each => getComputedStyle(each).overflowX !== "visible";
+    const isFree = each => each === document.body || !(clips(each) || !isFree(each.parentElement));
+    const isFilled = each => each.scrollWidth > each.clientWidth + 1;
+    const reaches = each => {
+        const box = each.getBoundingClientRect();
+        return box.right > width + 1 || (isFilled(each) && box.left + each.scrollWidth > width + 1);
+    };
+    const beyond = [...document.body.querySelectorAll("*")].filter(reaches)
+        .filter(each => isFree(each.parentElement));
+    return [scrolled - width, beyond.slice(0, 3).map(each => each.outerHTML.slice(0, 120))];
+}"""
+#: The message of Chromium's console for a page or a file with an error status.
+_STATUS = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")
 #: Waits until the colors of another scheme have faded out.
 _END_OF_FADING = (
     "Promise.allSettled(document.getAnimations().map(each => each.finished)).then(() => null)"
@@ -26,11 +48,12 @@ _END_OF_FADING = (
 
 
 @contextmanager
-def opened(url: str, **options: Any) -> Iterator[Page]:
+def opened(url: str, *, statuses: Collection[int] = (), **options: Any) -> Iterator[Page]:
     """Yield a page of a new browser at a site; its console must show no error and no warning.
 
-    A violation of the Content-Security-Policy is such an error.  `options` are those of
-    Playwright's `new_context`, for example the size of the window.
+    A violation of the Content-Security-Policy is such an error.  So is a page with an error status
+    that is not in `statuses`.  `options` are those of Playwright's `new_context`, for example the
+    size of the window.
     """
     printed: list[str] = []
     with sync_playwright() as playwright:
@@ -40,6 +63,9 @@ def opened(url: str, **options: Any) -> Iterator[Page]:
         page = context.new_page()
 
         def note(message: Any) -> None:
+            status = _STATUS.match(message.text)
+            if status is not None and int(status[1]) in statuses:
+                return
             if message.type in {"error", "warning"}:
                 printed.append(f"{page.url}: {message.text}")
 
@@ -76,3 +102,41 @@ def violations(page: Page) -> list[str]:
             rule = f"{scheme}: {violation['id']} ({violation['impact']}): {violation['help']}"
             faults.append(f"{page.url}: {rule}: {violation['nodes'][0]['html'][:200]}")
     return faults
+
+
+def overflow(page: Page) -> list[str]:
+    """Return a fault if the page can be scrolled to the right in the window of a phone."""
+    window = page.viewport_size
+    assert window is not None
+    page.set_viewport_size(_PHONE)
+    beyond, elements = page.evaluate(_BEYOND)
+    page.set_viewport_size(window)
+    return [f"{page.url}: {beyond} pixels wider than a phone: {elements}"] if beyond > 0 else []
+
+
+class Visits:
+    """Visits pages in a browser, and collects their faults and the names of their URLs."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.faults: list[str] = []
+        self.names: set[str] = set()
+
+    def open(self, *paths: str) -> None:
+        """Open and check pages; none may lead to another page, such as the log-in."""
+        for path in paths:
+            self.page.goto(path)
+            assert urlsplit(self.page.url).path == urlsplit(path).path, f"{path}: {self.page.url}"
+            self.check()
+
+    def check(self) -> None:
+        """Check the page that the browser shows: the WCAG, and its width on a phone."""
+        # An unknown address shows the page of the error 404.
+        with suppress(Resolver404):
+            self.names.add(resolve(urlsplit(self.page.url).path).view_name)
+        self.faults += violations(self.page) + overflow(self.page)
+
+    def press(self, button: str, **fields: str) -> None:
+        """Send the form of the page as `submit`, and check the page that follows."""
+        submit(self.page, button, **fields)
+        self.check()

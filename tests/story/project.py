@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import atexit
-import functools
+import fcntl
+import hashlib
 import json
 import os
 import re
@@ -11,9 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from daemons.management.processes import Children, wait_until
 from project.embedded_postgres import EmbeddedPostgres
 from project.ports import free_port
 from scheduler.boinc.wire import messages, replies, requests
+from tests import template
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 APP = "mersenne"
 LINUX = "x86_64-pc-linux-gnu"
 READY_WITHIN = 90.0
+#: Folders of migrated databases are kept this long.
+KEPT_SECONDS = 86_400
 
 
 def copy_database(var: Path) -> None:
@@ -38,13 +42,41 @@ def copy_database(var: Path) -> None:
     subprocess.run(["cp", "-a", a_database() / "postgres", var / "postgres"], check=True)
 
 
-@functools.cache
 def a_database() -> Path:
-    """Return a VAR_DIR with a migrated, stopped database; created once per test process."""
-    folder = Path(tempfile.mkdtemp())
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    folder.chmod(0o755)
-    var = folder / "var"
+    """Return a VAR_DIR with a migrated, stopped database, which all test processes share.
+
+    The first process creates it, and the others wait.  It is used again while the sources of
+    migrations and of the embedded server are the same.
+    """
+    prefix = f"manyhands-database-{os.getuid()}-"
+    folder = Path(tempfile.gettempdir()) / f"{prefix}{_digest()}"
+    folder.mkdir(exist_ok=True)
+    assert folder.stat().st_uid == os.getuid(), f"{folder} belongs to another user"
+    folder.chmod(0o755)  # if root starts the server, another user enters it
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "complete").exists():
+            _drop_old(folder.parent.glob(f"{prefix}*"))
+            shutil.rmtree(folder / "var", ignore_errors=True)
+            _migrate(folder / "var")
+            (folder / "complete").touch()
+    return folder / "var"
+
+
+def _digest() -> str:
+    total = hashlib.sha256(template.digest().encode())
+    for name in ("embedded_postgres.py", "embedded_roles.py"):
+        total.update((ROOT / "project" / name).read_bytes())
+    return total.hexdigest()[:12]
+
+
+def _drop_old(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        if folder.stat().st_mtime < time.time() - KEPT_SECONDS:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _migrate(var: Path) -> None:
     environment = {"VAR_DIR": str(var), "DATABASE_URL": "", "MASTER_URL": "http://127.0.0.1:9/"}
     for words in (["migrate", "--verbosity", "0"], ["embedded_postgres", "stop"]):
         subprocess.run(
@@ -55,7 +87,6 @@ def a_database() -> Path:
             check=True,
             timeout=READY_WITHIN,
         )
-    return var
 
 
 class Project:

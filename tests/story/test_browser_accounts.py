@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from daemons.management.processes import wait_until
-from tests.story.browser import opened, submit
+from tests.story.browser import opened, submit, violations
 from tests.story.test_stock_replies import ask_until
 
 pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromium", "boinc")]
@@ -86,6 +86,58 @@ def see_the_work(project, page, client) -> None:
     assert page.url.endswith(f"/account/results/{result['id']}/")
     assert f"{name}_0" in page.inner_text("main")
     assert "7.50 by the rule" in page.inner_text("section:has-text('Credit')")
+
+
+def sort_without_a_page_load(project, page) -> None:
+    """Sort the teams: their rows and the address change, and the page is not loaded again."""
+    project.sql(
+        "INSERT INTO team (name, kind, url, description, country, joinable, total_credit,"
+        " expavg_credit, created_at) VALUES ('Another', 0, '', '', '', true, 0, 0, now())"
+    )
+    page.goto("/teams/")
+    page.evaluate("document.body.dataset.loaded = 'once'")
+    names = page.locator("#list tbody th a")
+    for link, ordered in (
+        ("?sort=name", ["Another", "The primes"]),
+        ("?sort=-name", ["The primes", "Another"]),
+    ):
+        page.click("#sort-name")
+        page.wait_for_url(f"**/teams/{link}")
+        page.wait_for_selector(f"#list tbody tr:first-child a:text-is('{ordered[0]}')")
+        assert names.all_inner_texts() == ordered
+        assert page.evaluate("document.activeElement.id") == "sort-name"
+        assert page.evaluate("document.body.dataset.loaded") == "once"
+        assert page.input_value("form.language [name=next]") == f"/teams/{link}"
+    assert violations(page) == []
+    submit(page, "Search", q="an")
+    page.wait_for_url("**/teams/?q=an&sort=-name")
+    page.wait_for_selector("#list:not(:has(a:text-is('The primes')))")
+    assert names.all_inner_texts() == ["Another"]
+    page.go_back()
+    page.wait_for_selector("#list a:text-is('The primes')")
+    assert page.url.endswith("/teams/?sort=-name")
+    assert names.all_inner_texts() == ["The primes", "Another"]
+    # After the log-in has ended, the list is loaded as a page, which asks for the log-in.
+    page.goto("/account/results/")
+    cookies = page.context.cookies()
+    page.context.clear_cookies()
+    page.click("#state-2")
+    page.wait_for_url("**/account/login/?next=**")
+    page.context.add_cookies(cookies)
+
+
+def refresh_the_front_page(page) -> None:
+    """Let the front page refresh its figures, as when its tab is shown again."""
+    page.goto("/")
+    page.evaluate("document.body.dataset.loaded = 'once'")
+    before = page.get_attribute("#read-at", "datetime")
+    page.focus("#table-of-daemons")
+    page.wait_for_timeout(3000)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    page.wait_for_selector(f"#read-at:not([datetime='{before}'])")
+    assert page.evaluate("document.body.dataset.loaded") == "once"
+    assert page.evaluate("document.activeElement.id") == "table-of-daemons"
+    assert violations(page) == []
 
 
 def join_a_team(page) -> None:
@@ -163,6 +215,8 @@ def test_account_made_in_a_browser_serves_a_stock_client_until_it_is_erased(
     client.attach_with(key)
     assert wait_until(lambda: project.sql("SELECT 1 FROM host"), within=120, look_again=0.5)
     see_the_work(project, page, client)
+    sort_without_a_page_load(project, page)
+    refresh_the_front_page(page)
     join_a_team(page)
     change_a_preference(page, client)
 

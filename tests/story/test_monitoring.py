@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -126,7 +127,9 @@ def test_a_killed_daemon_turns_its_light_red_and_raises_its_alert(make_project, 
     took = time.monotonic() - killed_at
     assert took <= WITHIN_SECONDS
     project.wait(
-        lambda: 'data-count="life.validator" data-tone="bad">silent for' in fetch(project.url),
+        lambda: re.search(
+            r'<th scope="row">validator<.*?data-tone="bad">silent for', fetch(project.url)
+        ),
         within=WITHIN_SECONDS - took,
         what="the light of the validator is red",
     )

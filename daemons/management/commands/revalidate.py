@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from daemons.validator.preview import Preview, preview
 from scheduler.management.base import Answer, JsonCommand, plural, require
+from scheduler.management.parsing import moment
 from scheduler.models import Batch
 from scheduler.people.accounts import find_account_by_email
 from scheduler.results import revalidate
@@ -22,7 +23,7 @@ MAX_SHOWN = 50
 
 
 class Command(JsonCommand):
-    """Implements ``revalidate APP | --workunit NAME | --batch NAME [--only-invalid] [--apply]``."""
+    """Implements ``revalidate APP | --workunit NAME | --batch NAME [FILTER] [--apply]``."""
 
     help = (
         "Compare results of workunits again, after the app's validator or its options changed. "
@@ -31,6 +32,7 @@ class Command(JsonCommand):
         "Granted credit is kept."
     )
     refusals = (
+        revalidate.BadPeriod,
         revalidate.NothingNamed,
         revalidate.UnknownSubject,
         batch_reads.UnknownBatch,
@@ -48,6 +50,13 @@ class Command(JsonCommand):
             action="store_true",
             help="only workunits with a result that was judged invalid",
         )
+        for name, word in (("--since", "at this time or later"), ("--until", "before this time")):
+            add(
+                name,
+                metavar="TIME",
+                type=moment,
+                help=f"only workunits with a result that was reported {word} (UTC)",
+            )
         add(
             "--at-most",
             metavar="N",
@@ -66,7 +75,11 @@ class Command(JsonCommand):
             app=options["app"],
             workunit=options["workunit"],
             batch_id=batch.id if batch else None,
-            only_invalid=options["only_invalid"],
+            results=revalidate.ResultFilter(
+                only_invalid=options["only_invalid"],
+                since=options["since"],
+                until=options["until"],
+            ),
         )
         ids = chosen.ids[: options["at_most"]]
         warnings = [

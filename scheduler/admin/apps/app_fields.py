@@ -11,6 +11,7 @@ FIELDSETS = (
         None,
         "name",
         "user_friendly_name",
+        "description",
         "deprecated",
         "beta",
         "weight",
@@ -80,6 +81,9 @@ FIELDSETS = (
 
 HELPS = {
     "name": "Clients and result folders use this name. It cannot be changed.",
+    "description": "Plain text for volunteers about the computation and its purpose, which the "
+    "front page and the API show. An empty line separates paragraphs; https addresses become "
+    "links.",
     "deprecated": "If set, the app accepts no new work, and its unsent results are not sent.",
     "beta": "If set, the app is sent only to volunteers who accept test applications.",
     "weight": "Share of the work that is sent, relative to the weights of other apps.",

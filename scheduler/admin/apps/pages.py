@@ -5,20 +5,24 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import admin
-from django.db.models import JSONField
+from django.db.models import JSONField, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from scheduler.admin.apps import publishing
+from scheduler.admin.apps import publishing, revalidations, rollouts
 from scheduler.admin.apps.app_fields import FIELDSETS, HELPS
 from scheduler.admin.base import (
     FormBase,
     RecordAdmin,
     RecordInline,
+    RowPage,
     StaffAdmin,
     has_right,
     without_fields,
 )
+from scheduler.admin.lists.sorting import Sort
+from scheduler.admin.previews import version_withdrawals
 from scheduler.admin.site import staff
 from scheduler.apps import apps
 from scheduler.dispatch.rules import plan_classes
@@ -77,6 +81,8 @@ class AppAdmin(StaffAdmin):
     form = AppForm
     change_right = Right.MANAGE_APPS
     audit_event = Event.APP_CHANGED
+    change_form_template = "scheduler/admin/app.html"
+    row_page = RowPage("revalidate", revalidations.page, revalidations.may_request)
     list_display = (
         "name",
         "user_friendly_name",
@@ -89,6 +95,7 @@ class AppAdmin(StaffAdmin):
         "credit_rule",
     )
     list_filter = ("deprecated", "beta", "kind", "one_result_per", "credit_rule")
+    is_small = True
     search_fields = ("name", "user_friendly_name")
     ordering = ("name",)
     readonly_fields = ("created_at", "total_credit", "min_avg_pfc", "generator_state")
@@ -145,6 +152,7 @@ class PlanClassAdmin(StaffAdmin):
     change_right = Right.MANAGE_APPS
     form = PlanClassForm
     list_display = ("name", "spec", "created_at")
+    is_small = True
     search_fields = ("name",)
     ordering = ("name",)
     helps = {
@@ -162,6 +170,7 @@ class PlanClassAdmin(StaffAdmin):
 class PlatformAdmin(StaffAdmin):
     change_right = Right.MANAGE_APPS
     list_display = ("name", "user_friendly_name")
+    is_small = True
     search_fields = ("name", "user_friendly_name")
     ordering = ("name",)
 
@@ -181,11 +190,19 @@ class AppVersionAdmin(StaffAdmin):
 
     change_right = Right.PUBLISH_VERSIONS
     audit_event = Event.VERSION_CHANGED
-    list_display = ("app", "version", "platform", "plan_class", "avg_ncpus", "deprecated", "beta")
+    change_form_template = "scheduler/admin/app_version.html"
+    row_page = RowPage("rollout", rollouts.page, rollouts.may_roll_out)
+    list_display = (
+        *("app", "version", "platform", "plan_class", "avg_ncpus"),
+        *("deprecated", "beta", "rollout_percent"),
+    )
     list_filter = ("deprecated", "beta", "app", "platform")
+    is_small = True
+    sorts = {"version": Sort(("version_num", "id"))}
     search_fields = ("app__name", "platform__name", "plan_class")
     search_numbers = ("id", "version_num")
     inlines = (FilesOfVersion,)
+    actions = ("deprecate", "restore")
     readonly_fields = (
         "app",
         "platform",
@@ -200,27 +217,60 @@ class AppVersionAdmin(StaffAdmin):
         "dont_throttle",
         "needs_network",
         "is_wrapper",
+        "deprecated",
         "pfc_n",
         "pfc_avg",
         "pfc_scale",
+        "rollout_percent",
+        "rollout_at",
+        "max_error_percent",
+        "min_rollback_results",
+        "rolled_back_at",
+        "rollback_reason",
         "created_at",
     )
     helps = {
         "min_core_version": "Oldest supported client, as 10000*major + 100*minor + release. "
         "0 means any.",
         "max_core_version": "Newest supported client, in the same format. 0 means any.",
-        "deprecated": "If set, the version is no longer sent. Results in progress continue.",
         "beta": "If set, the version is sent only to volunteers who accept test applications.",
+        "rollout_percent": "The share of the hosts that may get the version.",
     }
 
+    @admin.display(ordering="version_num")
     def version(self, version: AppVersion) -> str:
         """Return the version number with two decimals."""
         return f"{version.version_num / 100:.2f}"
 
-    @csrf_exempt
-    def add_view(
-        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    @admin.action(description="Deprecate the selected versions", permissions=["change"])
+    def deprecate(
+        self, request: HttpRequest, queryset: QuerySet[AppVersion]
+    ) -> HttpResponse | None:
+        """Stop sending the versions, after a preview; results in progress continue."""
+        ids = list(queryset.values_list("pk", flat=True))
+        return version_withdrawals.page(self, request, ids, deprecated=True)
+
+    @admin.action(description="Restore the selected deprecated versions", permissions=["change"])
+    def restore(self, request: HttpRequest, queryset: QuerySet[AppVersion]) -> HttpResponse | None:
+        """Send the versions again, after a preview."""
+        ids = list(queryset.values_list("pk", flat=True))
+        return version_withdrawals.page(self, request, ids, deprecated=False)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
     ) -> HttpResponse:
+        """Return the page of a version, with a button that deprecates or restores it."""
+        may_change = {"may_change": self.has_change_permission(request)}
+        return super().change_view(request, object_id, form_url, may_change | (extra_context or {}))
+
+    @csrf_exempt
+    def add_view(  # type: ignore[override]  # the files to sign are streamed
+        self, request: HttpRequest, form_url: str = "", extra_context: Any = None
+    ) -> HttpResponseBase:
         """Return the page that publishes a version; it checks the CSRF token itself."""
         return publishing.page(self, request)
 
@@ -231,6 +281,7 @@ class AppVersionFileAdmin(RecordAdmin):
 
     list_display = ("app_version", "position", "file", "open_name", "main_program", "executable")
     list_filter = ("main_program", "executable", "copy_file")
+    is_small = True
     list_select_related = ("app_version__app", "app_version__platform")
     search_fields = ("file__name", "open_name")
     search_numbers = ("id", "app_version_id")

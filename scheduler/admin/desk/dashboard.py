@@ -12,6 +12,7 @@ from django.urls import reverse
 
 from scheduler import storage
 from scheduler.admin.base import duration_label, nbytes_label
+from scheduler.admin.desk import error_rates
 from scheduler.health import alerts, maintenance, recent, samples, status
 from scheduler.health.rules import series
 from scheduler.health.rules.alert_texts import SILENT_AFTER
@@ -20,6 +21,7 @@ from scheduler.health.rules.series import Sample
 from scheduler.health.samples import Period
 from scheduler.health.status import Station, Status
 from scheduler.lifecycle import AssimilateState, FileDeleteState
+from scheduler.sql import table_sizes
 
 _HOUR: Final = timedelta(hours=1)
 _ERRORS: Final = ("outcomes.client_error", "outcomes.validate_error")
@@ -37,6 +39,8 @@ _FILTERS: Final = {
     "finished": f"file_delete_state__exact={FileDeleteState.DONE}",
 }
 _REPORTED: Final = ("outcomes.success", *_ERRORS)
+#: The number of tables on the desk; `desk.tables` shows all of them.
+_LARGEST_TABLES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +81,11 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
         "lamps": [_lamp(station, now) for station in live.stations],
         "charts": _charts(kept, period, now),
         "periods": [(each.name.lower(), each.value.title, each is period) for each in Period],
+        "worst_versions": error_rates.worst_versions(now=now),
         "refusals": recent.refusals(now=now),
         "refusals_limit": recent.MAX_REFUSALS,
         "parked": recent.parked(),
-        "tables": recent.largest_tables(),
+        "tables": table_sizes.read()[:_LARGEST_TABLES],
         "free_space": nbytes_label(storage.free_nbytes()),
         "reserve": nbytes_label(settings.MIN_FREE_BYTES),
         "read_at": live.read_at,

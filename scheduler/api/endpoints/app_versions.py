@@ -22,6 +22,16 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
 
+_ROLLOUT_HELPS = {
+    "rollout_percent": "The share of the hosts that may get the version; other hosts get the "
+    "previous version.",
+    "max_error_percent": "If a larger share of its results fails, in percent, the version is "
+    "rolled back automatically; null means never.",
+    "min_rollback_results": "With fewer results, the version is not rolled back.",
+    "rolled_back_at": "When the version was rolled back; null if it was not.",
+}
+
+
 class VersionFileOut(RowShown):
     """A file of an app version."""
 
@@ -55,11 +65,17 @@ class AppVersionOut(RowShown):
     dont_throttle = Column()
     needs_network = Column()
     is_wrapper = Column()
+    rollout_percent = Column()
+    max_error_percent = Column()
+    min_rollback_results = Column()
+    rolled_back_at = Column()
+    rollback_reason = Column()
     created_at = Column()
     files = VersionFileOut(many=True)
 
     class Meta:
         model = AppVersion
+        extra_kwargs = {name: {"help_text": text} for name, text in _ROLLOUT_HELPS.items()}
 
     def get_version(self, version: AppVersion) -> str:
         return f"{version.version_num / 100:.2f}"

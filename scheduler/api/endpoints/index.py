@@ -35,6 +35,7 @@ _LINKS = (
     "results",
     "hosts",
     "teams",
+    "news",
     "files",
     "usage",
 )

@@ -1,4 +1,4 @@
-"""Endpoint that returns the caller's account, rights and quota."""
+"""Endpoint of the caller's account with its rights and quota; changes its profile."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, cast
 
 from rest_framework import serializers
 
-from scheduler.api.http.body import Shown
+from scheduler.api.http.body import Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, Scope, operation
-from scheduler.people import api_tokens, quotas
+from scheduler.models import Account
+from scheduler.people import accounts, api_tokens, quotas
 from scheduler.rights import Right
 
 if TYPE_CHECKING:
+    from django.db.models import QuerySet
     from rest_framework.request import Request
     from rest_framework.response import Response
 
-    from scheduler.models import Account, ApiToken
+    from scheduler.models import ApiToken
 
 
 class AccountOut(Shown):
@@ -25,6 +27,8 @@ class AccountOut(Shown):
     id = serializers.IntegerField()
     email = serializers.CharField()
     name = serializers.CharField()
+    country = serializers.CharField()
+    home_page = serializers.CharField(source="url", help_text="An address of the web, or empty.")
     is_staff = serializers.BooleanField(help_text="Whether the account may open the admin site.")
     rights = serializers.ListField(
         child=serializers.ChoiceField([str(right) for right in Right]),
@@ -73,21 +77,69 @@ class MeOut(Shown):
     quota = Quota()
 
 
+class ChangedMe(Strict):
+    """Fields of the account to change; omitted fields keep their values."""
+
+    name = serializers.CharField(
+        required=False,
+        max_length=254,
+        help_text="The name that other people see; without < and >.",
+    )
+    country = serializers.CharField(required=False, max_length=64, allow_blank=True)
+    home_page = serializers.CharField(
+        required=False,
+        max_length=200,
+        allow_blank=True,
+        help_text="An address that begins with https:// or http://, or empty.",
+    )
+
+
 class Me(Endpoint):
+    write_scope = Scope.SUBMIT
+
+    def rows(self) -> QuerySet[Account]:
+        return Account.objects.filter(pk=self.account.pk)
+
     @operation(
         "Read the caller's account, rights and quota",
         name="read_me",
         answer=MeOut,
         access=Access.ANY,
+        conditional=True,
     )
     def get(self, request: Request) -> Response:
-        """Returns the account and scopes of the token, and the account's rights and quota."""
+        """Returns the account and scopes of the token, and the account's rights and quota.
+
+        The `ETag` covers the quota, which changes while the account's work is computed.
+        """
+        if self._is_read:
+            # Of a PATCH with If-Match: the row is locked since the token was checked.
+            self.account.refresh_from_db(fields=["name", "country", "url"])
+        return self._reply()
+
+    @operation(
+        "Change the account's name, country and home page",
+        name="change_me",
+        answer=MeOut,
+        body=ChangedMe,
+        guarded=True,
+    )
+    def patch(self, request: Request) -> Response:
+        """Changes the given fields, as the page `/account/` does.
+
+        The password, the e-mail address and the second factor are changed only on the site.
+        """
+        fields = {_COLUMNS.get(name, name): value for name, value in self.body().items()}
+        accounts.change_profile(self.account, fields, now=self.now)
+        return self._reply()
+
+    def _reply(self) -> Response:
         account, rights = self.account, quotas.rights(self.account)
         outputs = quotas.kept_output_bytes(account)
         return self.reply(
             {
                 "account": account,
-                "scopes": api_tokens.effective_scopes(cast("ApiToken", request.auth)),
+                "scopes": api_tokens.effective_scopes(cast("ApiToken", self.request.auth)),
                 "may_submit": rights,
                 "quota": {
                     "max_unfinished_workunits": rights.max_unfinished_workunits,
@@ -98,3 +150,6 @@ class Me(Endpoint):
                 },
             }
         )
+
+
+_COLUMNS = {"home_page": "url"}

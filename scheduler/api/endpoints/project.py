@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urljoin
 
 from django.conf import settings
 from rest_framework import serializers
 
+from scheduler import storage
 from scheduler.api.history_shown import ResourcesShown
 from scheduler.api.http.body import Duration, Shown
 from scheduler.api.http.endpoint import Endpoint
@@ -18,6 +21,9 @@ from scheduler.health import status, totals
 if TYPE_CHECKING:
     from rest_framework.request import Request
     from rest_framework.response import Response
+
+    from scheduler.health.status import AppLine
+    from scheduler.storage import StatisticsFile
 
 
 class CountOut(Shown):
@@ -66,13 +72,25 @@ class AppLineOut(Shown):
 
     name = serializers.CharField()
     title = serializers.CharField()
+    description = serializers.CharField(help_text="Plain text.")
+    workunits_done = serializers.IntegerField(
+        allow_null=True,
+        help_text="Number of workunits with an answer, including purged ones. Null for an app that "
+        "is newer than the counts.",
+    )
     versions = VersionLineOut(many=True)
+
+    def read_workunits_done(self, app: AppLine) -> int | None:
+        return None if app.done is None else app.done.value
 
 
 class StatusOut(Shown):
     """The figures of the status page."""
 
     project = serializers.CharField()
+    description = serializers.CharField(
+        help_text="Plain text about the computation and its purpose; it may be empty."
+    )
     master_url = serializers.CharField()
     read_at = serializers.DateTimeField()
     workunits = CountsOut()
@@ -88,6 +106,9 @@ class StatusOut(Shown):
 
     def read_project(self, _status: status.Status) -> str:
         return settings.PROJECT.name
+
+    def read_description(self, _status: status.Status) -> str:
+        return settings.PROJECT.description
 
     def read_master_url(self, _status: status.Status) -> str:
         return settings.PROJECT.master_url
@@ -141,6 +162,27 @@ class ComputerStatisticsOut(Shown):
     gpus = HardwareLineOut(many=True)
 
 
+class StatisticsFileOut(Shown):
+    """A file of the statistics export."""
+
+    name = serializers.CharField()
+    url = serializers.URLField()
+    nbytes = serializers.IntegerField()
+    changed_at = serializers.DateTimeField()
+
+    def read_url(self, file: StatisticsFile) -> str:
+        return urljoin(settings.PROJECT.master_url, f"/stats/{file.name}")
+
+    def read_changed_at(self, file: StatisticsFile) -> datetime:
+        return datetime.fromtimestamp(file.changed_at, tz=UTC)
+
+
+class StatisticsFilesOut(Shown):
+    """The files of the last statistics export."""
+
+    results = StatisticsFileOut(many=True, help_text="Empty before the first export.")
+
+
 class StatusNow(Endpoint):
     @operation(
         "Read the status of the project", name="read_status", answer=StatusOut, access=Access.PUBLIC
@@ -181,3 +223,15 @@ class ComputerStatistics(Endpoint):
         statistics = hardware_statistics.current()
         lists = {f"{kind.value}s": lines for kind, lines in statistics.lines.items()}
         return self.reply({"counted_at": statistics.counted_at, **lists})
+
+
+class StatisticsFiles(Endpoint):
+    @operation(
+        "List the files of the statistics export",
+        name="list_statistics_files",
+        answer=StatisticsFilesOut,
+        access=Access.PUBLIC,
+    )
+    def get(self, request: Request) -> Response:
+        """Returns the files in the format of BOINC's statistics export, written once a day."""
+        return self.reply({"results": storage.written_statistics()})

@@ -58,6 +58,14 @@ class NewVersion(StrictQuery):
         help_text="The URL from which the server fetches the program once, during this request.",
     )
     beta = serializers.BooleanField(required=False, default=False)
+    rollout_percent = serializers.IntegerField(
+        required=False,
+        default=100,
+        min_value=0,
+        max_value=100,
+        help_text="The share of the hosts that get the version at first; the others get the "
+        "previous version.",
+    )
     file = serializers.ListField(child=serializers.FileField(), required=False, max_length=100)
     signatures = serializers.ListField(
         child=serializers.CharField(max_length=4096),
@@ -137,6 +145,7 @@ def _order(fields: Mapping[str, Any]) -> programs.Order:
             for number, text in enumerate(fields.get("signatures", ()), start=1)
         },
         beta=fields["beta"],
+        rollout_percent=fields["rollout_percent"],
     )
 
 

@@ -19,10 +19,11 @@ from scheduler.apps import app_versions, apps, deliveries
 from scheduler.boinc import own_preferences
 from scheduler.files.download_files import FileInMotion
 from scheduler.hosts import own_deletions, own_hosts, own_merges
-from scheduler.people import api_tokens, idempotency, teams
-from scheduler.people.account_keys import BadName
+from scheduler.people import account_keys, accounts, api_tokens, idempotency, teams
 from scheduler.people.hashing import HashQueueFull
+from scheduler.people.providers import identities
 from scheduler.people.quotas import QuotaExceeded
+from scheduler.people.rules.ownership_statements import BadText
 from scheduler.people.submitters import NotAllowed
 from scheduler.people.throttle import TooManyAttempts
 from scheduler.queues import balance, named_queues
@@ -99,9 +100,15 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (teams.NotMember, 404, "not_found"),
     (teams.UnknownTeam, 404, "not_found"),
     (teams.TeamRefused, 409, "team_refused"),
-    (BadName, 422, "bad_name"),
+    (account_keys.BadName, 422, "bad_name"),
+    (account_keys.UnknownKey, 404, "not_found"),
+    (account_keys.KeyRefused, 409, "key_refused"),
+    (accounts.BadHomePage, 422, "bad_home_page"),
+    (identities.LastLogIn, 409, "last_log_in"),
+    (BadText, 422, "bad_text"),
     (own_hosts.UnknownHost, 404, "not_found"),
     (own_hosts.BadVenue, 422, "bad_venue"),
+    (own_hosts.BadLimit, 422, "bad_limit"),
     (own_deletions.DeletionRefused, 409, "deletion_refused"),
     (own_merges.MergeRefused, 409, "merge_refused"),
     (own_preferences.UnknownLocation, 422, "unknown_location"),

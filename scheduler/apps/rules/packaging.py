@@ -94,6 +94,30 @@ class PackedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class FileRoles:
+    """The names and roles that a publisher sets for files of a package without ``version.xml``.
+
+    `open_names` are the names that the program opens, by file name.  `executables` are further
+    files that the program starts, and `copies` files that are copied to the slot, not linked.
+    """
+
+    open_names: Mapping[str, str] = field(default_factory=dict)
+    executables: frozenset[str] = frozenset()
+    copies: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.file_names)
+
+    @property
+    def file_names(self) -> frozenset[str]:
+        """The names of all files that have a name or a role."""
+        return frozenset(self.open_names) | self.executables | self.copies
+
+
+_NO_ROLES = FileRoles()
+
+
+@dataclass(frozen=True, slots=True)
 class Package:
     """The files of a version, main program first, and the other elements of ``version.xml``.
 
@@ -113,15 +137,19 @@ def unpack(
     main_program: str | None = None,
     executables: Collection[str] = (),
     with_unlisted: bool = False,
+    roles: FileRoles = _NO_ROLES,
 ) -> Package:
     """Read a package; raises `BadPackage`.
 
     `executables` names further files that the program starts; the main program is always included.
+    `roles` are those of files of a package without ``version.xml``.
     `with_unlisted` adds the files that ``version.xml`` does not list, as BOINC's server does.
     """
     for name in files:
         check_relative(name)
-    package = _unpacked(files, main_program, executables, with_unlisted=with_unlisted)
+    _check_roles(files, roles)
+    executables = {*executables, *roles.executables}
+    package = _unpacked(files, main_program, executables, with_unlisted=with_unlisted, roles=roles)
     _check_slot_names(package.files)
     return package
 
@@ -132,6 +160,7 @@ def _unpacked(
     executables: Collection[str],
     *,
     with_unlisted: bool,
+    roles: FileRoles,
 ) -> Package:
     if VERSION_XML in files:
         package = _by_description(files, main_program, executables)
@@ -140,10 +169,30 @@ def _unpacked(
     main = _main_program(names, main_program)
     return Package(
         tuple(
-            _packed(name, {"main_program": name == main}, files, executables)
+            _packed(
+                name,
+                {"main_program": name == main, "copy_file": name in roles.copies},
+                files,
+                executables,
+                open_name=roles.open_names.get(name, ""),
+            )
             for name in sorted(names, key=lambda name: (name != main, name))
         )
     )
+
+
+def _check_roles(files: Mapping[str, bytes | str], roles: FileRoles) -> None:
+    """Raise `BadPackage` for roles of a file that is not in the package, and for a bad name."""
+    if roles and VERSION_XML in files:
+        msg = "The package has a version.xml, which sets the names and roles of its files."
+        raise BadPackage(f"{msg} Hint: change version.xml, or leave it out.")
+    if unknown := sorted(roles.file_names - files.keys()):
+        raise BadPackage(
+            f"{unknown[0][:80]!r} is not in the package. "
+            f"Hint: it has {', '.join(sorted(files)[:10]) or 'no files'}."
+        )
+    for open_name in roles.open_names.values():
+        check_relative(open_name)
 
 
 def _packed(
@@ -197,7 +246,7 @@ def _check_slot_names(files: Iterable[PackedFile]) -> None:
     A main program without a logical name has its physical name in the slot, which cannot clash.
     """
     names = [file.open_name for file in files if file.open_name]
-    hint = "Hint: rename the file, or give it another <logical_name> in version.xml."
+    hint = "Hint: rename the file, or give it another logical name (<logical_name> in version.xml)."
     for name in names:
         if why := name_fault(name):
             msg = f"{name[:80]!r} is not a name that a program can open in its folder: it {why}."

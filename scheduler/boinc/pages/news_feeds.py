@@ -62,10 +62,11 @@ def _feed(kind: str, items: list[News], *, now: datetime) -> HttpResponse:
 
 
 def _item(master_url: str) -> Callable[[News], wire.Item]:
+    # Clients recognize news by the guid: with another one, they show old notices again.
     return lambda each: wire.Item(
         guid=f"{master_url}news/{each.pk}",
         title=each.title,
         text=each.text,
-        link=master_url,
+        link=news.page_url(each.pk),
         published_at=each.published_at,
     )

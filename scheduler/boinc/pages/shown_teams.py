@@ -37,15 +37,15 @@ def team_lookup(params: QueryDict, _address: str, _now: datetime) -> bytes:
 def team_email_list(params: QueryDict, address: str, now: datetime) -> bytes:
     """Return the members of a team who share their statistics, without e-mail addresses.
 
-    The founder's strong key also shows the other members.
+    The strong key of the founder or of an administrator also shows the other members.
     """
     team = _find(number(params, "teamid"))
-    key, is_founder = params.get("account_key", ""), False
+    key, may_manage = params.get("account_key", ""), False
     if key:
         owner = key_callers.identify(key, door="team_email_list", address=address, now=now)
-        is_founder = team.founder_id == owner.account.pk
+        may_manage = team_reads.may_manage(team, owner.account)
     credit_only = is_set(params, "creditonly")
-    members = team_reads.members(team.pk, all_active=is_founder, with_credit=credit_only)
+    members = team_reads.members(team.pk, all_active=may_manage, with_credit=credit_only)
     return wire.encode_members(_member(each, credit_only=credit_only) for each in members)
 
 

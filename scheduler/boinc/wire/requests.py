@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mmap import mmap
 from typing import TYPE_CHECKING, Final
 
 from scheduler.boinc.wire import messages, ranges, shapes, spare, xml
@@ -28,9 +29,9 @@ _RAW: Final = frozenset(
 
 
 def decode_request(
-    body: bytes | bytearray, *, max_results: int | None = None
+    body: spare.Body, *, max_results: int | None = None
 ) -> messages.SchedulerRequest:
-    """Parse the body of a scheduler RPC.
+    """Parse the body of a scheduler RPC, which may be a mapped file.
 
     Reports beyond the first `max_results` are only counted.  Raises BadXml, with a message that may
     be sent to the volunteer, if the body cannot be read.
@@ -38,6 +39,8 @@ def decode_request(
     further = 0
     if max_results is not None:
         body, further = spare.take_out(body, max_results)
+    if isinstance(body, mmap):
+        body = body[:]
     nodes = xml.read_tree(body, "scheduler_request", raw=_RAW)
     # If the caller has no reference to the body, it is freed before the decoded text is parsed.
     del body

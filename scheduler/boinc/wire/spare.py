@@ -10,7 +10,11 @@ This module uses no database, files or clock.
 from __future__ import annotations
 
 import re
+from mmap import MADV_DONTNEED, mmap
 from typing import Final
+
+#: The bytes of a request: in memory, or in a file that is mapped into memory.
+Body = bytes | bytearray | mmap
 
 _BEGIN: Final = b"<result>"
 _END: Final = b"</result>"
@@ -21,14 +25,17 @@ _STDERR: Final = re.compile(
 )
 _CDATA_ENDS: Final = re.compile(rb"\]\]>\s*</stderr_out>")
 _STDERR_ENDS: Final = re.compile(rb"</stderr_out>")
+#: The pages of a mapped file are released each time after so many bytes were read.
+_READ_BYTES: Final = 1 << 22
 
 
-def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearray, int]:
+def take_out(body: Body, max_results: int) -> tuple[Body, int]:
     """Return the request with its first `max_results` reports, and the number of reports removed.
 
-    Reports in a format that clients do not use are left in place.
+    Reports in a format that clients do not use are left in place.  A mapped file is never in memory
+    as a whole.
     """
-    if body.count(_BEGIN) <= max_results:
+    if not _has_more(body, max_results):
         return body, 0
     at = body.find(_BEGIN)
     for _ in range(max_results):
@@ -37,9 +44,12 @@ def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearr
         if following is None:
             return body, 0
         at = following.end()
-    first, further = at, 0
+    first, further, released = at, 0, at
     while end := _end_of_report(body, at):
         further += 1
+        if isinstance(body, mmap) and end - released > _READ_BYTES:
+            body.madvise(MADV_DONTNEED)
+            released = end
         following = _NEXT.match(body, end)
         at = end if following is None else following.end()
         if following is None:
@@ -47,7 +57,16 @@ def take_out(body: bytes | bytearray, max_results: int) -> tuple[bytes | bytearr
     return body[:first] + body[at:], further
 
 
-def _end_of_report(body: bytes | bytearray, at: int) -> int:
+def _has_more(body: Body, max_results: int) -> bool:
+    at = -1
+    for _ in range(max_results + 1):
+        at = body.find(_BEGIN, at + 1)
+        if at < 0:
+            return False
+    return True
+
+
+def _end_of_report(body: Body, at: int) -> int:
     """Return the position after the report that begins at `at`, or 0 without an end tag."""
     end = body.find(_END, at)
     if end < 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from math import exp, isfinite, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,8 +29,7 @@ CENT = Decimal("0.000001")
 _MOMENT_DAYS = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(NamedTuple):
     """The reported cost of a valid result, in seconds and in operations per second."""
 
     elapsed_time: float

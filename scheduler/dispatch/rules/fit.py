@@ -34,6 +34,7 @@ class RefusalReason(StrEnum):
     PLAN_CLASS = "plan_class"
     DEVICE = "device"
     COMMITTED = "committed"
+    ROLLOUT = "rollout"
     UNKNOWN_CLASS = "unknown_class"
     QUOTA = "quota"
     CPUS = "cpus"
@@ -203,22 +204,22 @@ class Judge:
         versions = self.rules.versions.get(app.id, ())
         if self.host.is_anonymous:
             return self._own_version_for(candidate, app, versions, device_kind)
+        allow_beta = True
         if candidate.app_version_id is not None:
-            eligible = [v for v in versions if v.id == candidate.app_version_id]
-            if not eligible:
+            versions = [v for v in versions if v.id == candidate.app_version_id]
+            if not versions:
                 return RefusalReason.COMMITTED, "Tasks are committed to other platforms"
+            eligible = [v for v in versions if not v.is_staged_out]
         elif candidate.app_version_num:
-            eligible = [v for v in versions if v.version_num == candidate.app_version_num]
+            versions = [v for v in versions if v.version_num == candidate.app_version_num]
+            eligible = [v for v in versions if not v.is_staged_out]
         else:
-            eligible = _newest(versions, allow_beta=self.host.taste.allow_beta)
-        if not eligible:
-            return (
-                RefusalReason.NO_VERSION,
-                f"{app.title} is not available for your type of computer.",
-            )
+            allow_beta = self.host.taste.allow_beta
+            eligible = _newest(versions, allow_beta=allow_beta)
         fit = [v for v in eligible if not v.unfit]
         if not fit:
-            return RefusalReason.PLAN_CLASS, eligible[0].unfit
+            later = [v for v in versions if v.is_staged_out and (allow_beta or not v.beta)]
+            return _no_version(app, eligible, later)
         on_device = [v for v in fit if v.device == device_kind]
         if not on_device:
             return _not_for_devices(app)
@@ -368,10 +369,11 @@ class Judge:
 
 
 def _newest(versions: Iterable[VersionFacts], *, allow_beta: bool) -> list[VersionFacts]:
-    """Return the newest current version of each platform and plan class."""
+    """Return the newest current version of each platform and plan class that the host may get."""
     newest: dict[tuple[str, str], VersionFacts] = {}
     for version in versions:
-        if version.deprecated or (version.beta and not allow_beta):
+        is_hidden = version.deprecated or version.is_staged_out
+        if is_hidden or (version.beta and not allow_beta):
             continue
         newest_yet = newest.get((version.platform, version.plan_class))
         if newest_yet is None or newest_yet.version_num < version.version_num:
@@ -415,6 +417,23 @@ def _class_misfit(candidate: Candidate, app: AppFacts, host: HostFacts) -> Refus
     if candidate.hr_class and candidate.hr_class != own:
         return RefusalReason.COMMITTED, "Tasks are committed to other platforms"
     return None
+
+
+def _no_version(
+    app: AppFacts, unfit: Sequence[VersionFacts], staged_out: Sequence[VersionFacts]
+) -> Refused:
+    """Return the refusal for an app without a version that fits the host.
+
+    `unfit` are its eligible versions, and `staged_out` those that the host may get later, so that
+    the refusal is not a lasting one if one of these fits.
+    """
+    if not all(version.unfit for version in staged_out):
+        return RefusalReason.ROLLOUT, (
+            f"A new version of {app.title} is sent to some computers first, and not to yours yet."
+        )
+    if unfit:
+        return RefusalReason.PLAN_CLASS, unfit[0].unfit
+    return RefusalReason.NO_VERSION, f"{app.title} is not available for your type of computer."
 
 
 def _not_for_devices(app: AppFacts) -> Refused:

@@ -79,6 +79,56 @@ _INTEL_NUMBERS: Final = {
     (15, 2): 16,
 }
 
+# The numbers of processors are below those of systems, which are multiples of 128.
+_PROCESSOR_BITS: Final = 127
+_SYSTEM_LABELS: Final = {
+    256: "Linux",
+    384: "Windows",
+    512: "macOS",
+    640: "FreeBSD",
+    768: "Android",
+}
+_PROCESSOR_LABELS: Final = {
+    _INTEL: "Intel",
+    _AMD: "AMD",
+    _POWER_MAC: "PowerPC",
+    5: "AMD Athlon",
+    6: "AMD Duron",
+    7: "AMD Sempron",
+    8: "AMD Opteron",
+    9: "AMD Athlon 64",
+    10: "AMD Athlon XP",
+    11: "Intel Xeon",
+    12: "Intel Celeron",
+    13: "Intel Pentium",
+    14: "Intel Pentium II",
+    15: "Intel Pentium III or Celeron III",
+    16: "Intel Pentium 4",
+    17: "Intel Pentium D or Celeron D",
+    18: "Intel Pentium M or Celeron M",
+    19: "AMD Athlon MP",
+    20: "AMD Turion",
+    21: "Intel Core",
+    _ARM: "ARM",
+    23: "AMD EPYC",
+    24: "AMD Ryzen",
+}
+
+
+def label(hr_type: int, number: int) -> str:
+    """Return a class of computers in words, or with its number if it is not in the table.
+
+    >>> label(FINE, 277), label(COARSE, 258), label(FINE, UNKNOWN)
+    ('Linux, Intel Core', 'Linux, Intel or AMD', 'any class')
+    """
+    if number == UNKNOWN:
+        return "any class"
+    system = _SYSTEM_LABELS.get(number & ~_PROCESSOR_BITS)
+    processor = _PROCESSOR_LABELS.get(number & _PROCESSOR_BITS)
+    if hr_type == COARSE and processor == _PROCESSOR_LABELS[_INTEL]:
+        processor = "Intel or AMD"
+    return f"{system}, {processor}" if system and processor else f"class {number}"
+
 
 @lru_cache(maxsize=1024)
 def hr_class(hr_type: int, *, os_name: str, p_vendor: str, p_model: str) -> int:

@@ -34,9 +34,12 @@ KINDS = (
     "command_apps_off",
     "refused_by_all",
     "hard_to_send",
+    "version_rolled_back",
     "queue_stands_still",
     "outage",
     "batch_expires",
+    "invariants_violated",
+    "credit_differs",
 )
 _MAX_NAMES = 5
 
@@ -59,6 +62,14 @@ class Alert:
         return f"{self.sentence} Hint: {self.hint}"
 
 
+@dataclass(frozen=True, slots=True)
+class LastCheck:
+    """The end of the newest run of a check, and the number of violations that are known then."""
+
+    ended_at: datetime
+    unresolved: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """The facts from which alerts are derived.
@@ -66,12 +77,15 @@ class Facts:
     `lives` maps each daemon to the time of its last heartbeat, or to None if it never sent one.
     `oldest` maps a daemon to the time since which its oldest work is due, or to None.  `parked`
     maps stages of science code to numbers of parked subjects.  `hosts_about` is the number of
-    active hosts.  `refused_by_all` is the number of unsent workunits that were refused to every
-    active host.  `hard_to_send` is the number of workunits with at least half of the refusals that
-    make a workunit unsendable.
+    active hosts, counted up to one more than the most hosts that refused one workunit.
+    `refused_by_all` is the number of unsent workunits that were refused to every active host.
+    `hard_to_send` is the number of workunits with at least half of the refusals that make a
+    workunit unsendable.
     `unknown_science` has a sentence for each app with unknown science code or invalid options.
     `waiting_queues` are the queues with unsent results.
     `expiring_batches` are the names of open batches that expire within `REMIND_BEFORE`.
+    `rolled_back` are names of app versions that were rolled back automatically, with the reasons.
+    `checks` maps checks ("fsck", "credit") to their newest ended runs.
     """
 
     lives: Mapping[str, datetime | None] = field(default_factory=dict)
@@ -86,6 +100,8 @@ class Facts:
     unserved_command_apps: tuple[str, ...] = ()
     expiring_batches: tuple[str, ...] = ()
     waiting_queues: tuple[WaitingQueue, ...] = ()
+    rolled_back: tuple[tuple[str, str], ...] = ()
+    checks: Mapping[str, LastCheck] = field(default_factory=dict)
     open_outages: int = 0
     web_seen_at: datetime | None = None
     uploads_stopped: bool = False
@@ -103,6 +119,8 @@ def judge(facts: Facts, *, now: datetime) -> tuple[Alert, ...]:
         *_web(facts, now),
         *_late(facts, now),
         *_science(facts),
+        *_checks(facts, now),
+        *_rolled_back(facts),
         *_refusals(facts),
         *_queues(facts, now),
         *_deadlines(facts),
@@ -212,6 +230,28 @@ def _science(facts: Facts) -> Iterator[Alert]:
         )
 
 
+def _checks(facts: Facts, now: datetime) -> Iterator[Alert]:
+    fsck, credit = facts.checks.get("fsck"), facts.checks.get("credit")
+    if fsck is not None and fsck.unresolved:
+        yield Alert(
+            "invariants_violated",
+            f"{counted(fsck.unresolved, 'violation')} of invariants "
+            f"{'is' if fsck.unresolved == 1 else 'are'} known; the last check ended "
+            f"{duration(now - fsck.ended_at)} ago.",
+            "the page Upkeep of the admin names the rows; after the repair, check again there or "
+            "with `manage.py fsck`.",
+        )
+    if credit is not None and credit.unresolved:
+        yield Alert(
+            "credit_differs",
+            f"{counted(credit.unresolved, 'sum')} of credit "
+            f"{'differs' if credit.unresolved == 1 else 'differ'} from the entries; the last "
+            f"comparison ended {duration(now - credit.ended_at)} ago.",
+            "the page Upkeep of the admin shows the sums; `manage.py recompute_credit --apply` "
+            "corrects them.",
+        )
+
+
 def _refusals(facts: Facts) -> Iterator[Alert]:
     if count := facts.refused_by_all:
         hosts = (
@@ -229,6 +269,17 @@ def _refusals(facts: Facts) -> Iterator[Alert]:
             f"{counted(count, 'workunit')} {'has' if count == 1 else 'have'} at least half of the "
             "refusals that make a workunit unsendable.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
+        )
+
+
+def _rolled_back(facts: Facts) -> Iterator[Alert]:
+    for name, reason in facts.rolled_back:
+        yield Alert(
+            "version_rolled_back",
+            f"App version {name} was rolled back: {reason}.",
+            "deprecate the version, and publish a corrected one; or change its roll-out in the "
+            "admin, which sends it again.",
+            name,
         )
 
 

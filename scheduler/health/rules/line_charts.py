@@ -23,6 +23,7 @@ _DISTANCES = (
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
 Label = Callable[[float], str]
+TimeLabel = Callable[[datetime, timedelta], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +49,36 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """A bar of a histogram: its upper left corner, its size, and its values as text."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class LineChart:
-    """A chart of lines over the same time."""
+    """A chart of lines over the same time, or of the bars of `histograms.draw`.
+
+    `nothing` is the text of a chart without values.
+    """
 
     title: str
     lines: tuple[Line, ...]
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
+    bars: tuple[Bar, ...] = ()
+    nothing: str = "No samples yet: the housekeeper keeps one each minute."
 
     width, height = WIDTH, HEIGHT
     left, right, bottom = LEFT, WIDTH - RIGHT, HEIGHT - BOTTOM
 
     @property
     def is_empty(self) -> bool:
-        return not any(line.segments or line.dots for line in self.lines)
+        return not self.bars and not any(line.segments or line.dots for line in self.lines)
 
     @property
     def summary(self) -> str:
@@ -77,15 +94,18 @@ def draw(
     until: datetime,
     label: Label,
     unit: float = 1,
+    label_time: TimeLabel | None = None,
 ) -> LineChart:
     """Return the chart of the labelled `series` between two times; values are at least 0.
 
     The vertical axis begins at 0 and ends at a round number of `unit`.  `label` returns the text of
-    a value.
+    a value, and `label_time` that of a time on a chart of some length (default: `time_label`).
     """
     values = [point.value for _, points in series for point in points if point.value is not None]
     step = round_step(max(values, default=0) / unit / ROWS) * unit
     top = step * max(math.ceil(max(values, default=0) / step), 1)
+
+    text_of = time_label if label_time is None else label_time
 
     def x(at: datetime) -> float:
         return round(LEFT + (at - since) / (until - since) * (WIDTH - LEFT - RIGHT), 1)
@@ -96,7 +116,7 @@ def draw(
     return LineChart(
         title=title,
         lines=tuple(_line(name, points, x, y, label) for name, points in series),
-        x_ticks=tuple(Tick(x(at), time_label(at, until - since)) for at in _times(since, until)),
+        x_ticks=tuple(Tick(x(at), text_of(at, until - since)) for at in _times(since, until)),
         y_ticks=tuple(Tick(y(n * step), label(n * step)) for n in range(round(top / step) + 1)),
     )
 

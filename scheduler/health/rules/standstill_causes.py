@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from scheduler.dispatch.rules.fit import RefusalReason
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
@@ -53,12 +53,14 @@ class Cause(StrEnum):
 class Wait:
     """A cause, the number of affected workunits, and a sentence that contains both.
 
-    The sentence depends only on the cause and its numbers, not on the time.
+    The sentence depends only on the cause and its numbers, not on the time.  `values` has the other
+    values in the sentence, for pages that make it in another language.
     """
 
     cause: Cause
     workunits: int
     sentence: str
+    values: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +158,13 @@ def _of_contacts(unsent: UnsentFacts, now: datetime) -> Iterator[Wait]:
     last = unsent.last_contact_at
     if free > 0 and last is not None and now - last > QUIET_AFTER:
         no_contact = f"for a computer: none has contacted the project since {at(last)}"
-        yield from _wait(Cause.NO_HOST_ASKS, free, f"{no_contact} ({unsent.hosts} {_LATELY}).")
+        yield from _wait(
+            Cause.NO_HOST_ASKS,
+            free,
+            f"{no_contact} ({unsent.hosts} {_LATELY}).",
+            since=last,
+            hosts=unsent.hosts,
+        )
 
 
 def _of_turns(unsent: UnsentFacts) -> Iterator[Wait]:
@@ -167,7 +175,8 @@ def _of_turns(unsent: UnsentFacts) -> Iterator[Wait]:
     ):
         needs = f"a quorum of {quorum} needs {quorum} {kind}s, and " if quorum > 1 else ""
         lately = f"that contacted the project {_LATELY} ({seen}) already had a result."
-        yield from _wait(cause, number, f"for another {kind}: {needs}each {kind}{who} {lately}")
+        rest = f"for another {kind}: {needs}each {kind}{who} {lately}"
+        yield from _wait(cause, number, rest, quorum=quorum, seen=seen)
 
 
 def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
@@ -182,6 +191,7 @@ def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
             number,
             f"{_number(number)} {'was' if number == 1 else 'were'} refused to {of_hosts} that "
             f"contacted the project {_LATELY}; most frequent reason: {reason}.",
+            {"hosts": unsent.hosts, "reason": reason},
         )
     yield from _wait(
         Cause.NO_HOST_LEFT,
@@ -189,6 +199,8 @@ def _of_refusals(unsent: UnsentFacts) -> Iterator[Wait]:
         f"for another computer: of the {unsent.hosts} computers that contacted the project "
         f"{_LATELY}, some already had a result, and the others were refused "
         f"(most frequent reason: {reason}).",
+        hosts=unsent.hosts,
+        reason=reason,
     )
 
 
@@ -213,10 +225,10 @@ def _of_held(facts: HeldFacts) -> Iterator[Wait]:
         )
 
 
-def _wait(cause: Cause, number: int, rest: str) -> Iterator[Wait]:
+def _wait(cause: Cause, number: int, rest: str, **values: Any) -> Iterator[Wait]:
     if number:
         waiting = f"{_number(number)} {'waits' if number == 1 else 'wait'}"
-        yield Wait(cause, number, f"{waiting} {rest}")
+        yield Wait(cause, number, f"{waiting} {rest}", values)
 
 
 def _number(number: int) -> str:

@@ -43,7 +43,7 @@ def _list(account: Account, _options: Mapping[str, Any]) -> Answer:
     keys = list(account_keys.live_keys(account))
     lines = [
         f"{key.pk:>7}  {_NAMES[AccountKey.Kind(key.kind)]:<10}  {key.name:<24}  "
-        f"made {key.created_at:%Y-%m-%d}{'  returned by log-in' if _is_returned(key) else ''}"
+        f"made {key.created_at:%Y-%m-%d}{_notes(key)}"
         for key in keys
     ]
     facts = [
@@ -53,10 +53,17 @@ def _list(account: Account, _options: Mapping[str, Any]) -> Answer:
             "name": key.name,
             "returned_by_log_in": _is_returned(key),
             "created_at": key.created_at.isoformat(),
+            "last_used_on": None if key.last_used_on is None else key.last_used_on.isoformat(),
         }
         for key in keys
     ]
     return Answer("\n".join(lines) or f"{account.email} has no key.", {"keys": facts})
+
+
+def _notes(key: AccountKey) -> str:
+    if _is_returned(key):
+        return "  returned by log-in"
+    return f"  last used {key.last_used_on}" if key.last_used_on else ""
 
 
 def _is_returned(key: AccountKey) -> bool:

@@ -17,7 +17,7 @@ from scheduler.models.science import AppKind, CreditRule, OneResultPer, SuccessR
 #: Options that set fields of the app.
 _FIELDS = (
     *("name", "kind", "success_rule", "workunit_defaults", "validator", "assimilator"),
-    *("one_result_per", "credit_rule", "beta"),
+    *("one_result_per", "credit_rule", "beta", "description"),
 )
 
 
@@ -30,6 +30,12 @@ class Command(JsonCommand):
     def add_options(self, parser: CommandParser) -> None:
         parser.add_argument("name", metavar="NAME")
         parser.add_argument("--title", default="", help="the name that volunteers see")
+        parser.add_argument(
+            "--description",
+            default="",
+            metavar="TEXT",
+            help="what the app computes, and why, as plain text for volunteers",
+        )
         _add_choice(parser, "--kind", AppKind.NATIVE, "kind of the app's programs")
         _add_choice(
             parser, "--success-rule", SuccessRule.EXIT_CODE, "when a report counts as a success"

@@ -15,12 +15,16 @@ from rich.progress import DownloadColumn, MofNCompleteColumn, TextColumn, TimeRe
 
 from scheduler.files import file_checks
 from scheduler.files.file_checks import Violation
+from scheduler.health.checks.check_runs import Outcome
 from scheduler.health.invariants import Invariant, invariants
+from scheduler.health.rules.check_findings import MAX_ROWS, Finding
+from scheduler.management import check_results
 from scheduler.management.base import PlainCommand
 from scheduler.management.progress import progress_bar
+from scheduler.models import CheckRun
 
 #: Maximum number of violations printed for each invariant; ``--json`` prints all.
-MAX_SHOWN = 20
+MAX_SHOWN = MAX_ROWS
 
 
 class Command(PlainCommand):
@@ -28,6 +32,7 @@ class Command(PlainCommand):
 
     help = (
         "Check the invariants on the live database, and show the rows that violate them. "
+        "The result is stored, and shown by the page Upkeep of the administration. "
         "Exit status: 0 no violations, 1 violations."
     )
 
@@ -41,7 +46,7 @@ class Command(PlainCommand):
         parser.add_argument("--list", action="store_true", help="list the invariants, and exit")
 
     def handle(self, *_args: Any, **options: Any) -> None:
-        checked = invariants()
+        checked, started_at = invariants(), timezone.now()
         if options["list"]:
             lines = [f"{invariant.name}: {invariant.sentence}" for invariant in checked]
             self.stdout.write("\n".join(lines))
@@ -54,6 +59,15 @@ class Command(PlainCommand):
                     broken.append((invariant, violations))
             checked = (*checked, *read)
             references = file_checks.references()
+        # Before the output, so that a closed pipe does not prevent it.
+        stored_options = {"digests": bool(options["digests"])}
+        check_results.store(
+            self.stderr,
+            CheckRun.Kind.FSCK,
+            _outcome(checked, broken),
+            options=stored_options,
+            started_at=started_at,
+        )
         total = sum(len(violations) for _, violations in broken)
         count = f"{total} violation{'' if total == 1 else 's'}"
         if options["json"]:
@@ -94,6 +108,22 @@ def _check(checked: tuple[Invariant, ...]) -> list[tuple[Invariant, list[Violati
             if violations := invariant.find(timezone.now()):
                 broken.append((invariant, violations))
     return broken
+
+
+def _outcome(
+    checked: tuple[Invariant, ...], broken: list[tuple[Invariant, list[Violation]]]
+) -> Outcome:
+    findings = [
+        Finding.of(
+            invariant.name,
+            invariant.sentence,
+            ((row.name, row.detail) for row in violations),
+            count=len(violations),
+            hint=invariant.hint,
+        )
+        for invariant, violations in broken
+    ]
+    return Outcome(len(checked), [invariant.name for invariant in checked], findings)
 
 
 def _lines(broken: list[tuple[Invariant, list[Violation]]]) -> Iterator[str]:

@@ -77,7 +77,10 @@ def _add(began_at: datetime, ended_at: datetime, reason: str, *, dry_run: bool) 
 
 def _remove(word: str, *, dry_run: bool) -> Answer:
     require(word.isdecimal(), f"{word!r} is not an id. Hint: `outage list` shows the ids.")
-    outage = operations.find(int(word)) if dry_run else operations.remove(int(word))
+    if dry_run:
+        outage = operations.find(int(word))
+    else:
+        outage = operations.remove(int(word), now=timezone.now())
     if outage is None:
         msg = f"There is no outage {word}. Hint: see `manage.py outage list`."
         raise operations.BadOutage(msg)

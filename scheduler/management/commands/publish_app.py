@@ -23,7 +23,7 @@ _NONE = "-"
 #: Options that set fields of `Order`.
 _ORDER = (
     *("version_num", "plan_class", "main_program", "cmdline"),
-    *("image", "source_url", "beta", "create_platform"),
+    *("image", "source_url", "beta", "rollout_percent", "create_platform"),
 )
 #: Timeout of a download; it is long, because only this command waits for the download.
 _FETCH_TIMEOUT_SECONDS = 3600.0
@@ -84,6 +84,13 @@ class Command(JsonCommand):
         add("--main-program", help="name of the file to start, if there are several files")
         add("--cmdline", default="", help="arguments appended at every start")
         add("--beta", action="store_true", help="only for volunteers who want test applications")
+        add(
+            "--rollout-percent",
+            type=int,
+            default=100,
+            metavar="N",
+            help="share of the hosts that get the version at first (default: 100)",
+        )
         add("--create-app", action="store_true", help="create the app if it does not exist")
         add(
             "--kind",

@@ -8,21 +8,27 @@ from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
+from django.utils import timezone
 from rich.progress import MofNCompleteColumn
 
+from scheduler.credit import credit_checks
 from scheduler.credit.recompute_credit import (
     Difference,
     Scope,
     UnknownApp,
     compare,
     correct,
+    kind_names,
     owners,
 )
+from scheduler.health.checks.check_runs import Outcome
+from scheduler.management import check_results
 from scheduler.management.base import PlainCommand, plural, require
 from scheduler.management.progress import progress_bar
+from scheduler.models import CheckRun
 
 #: Maximum number of differences that are printed; ``--json`` prints all.
-MAX_SHOWN = 50
+MAX_SHOWN = credit_checks.MAX_ROWS
 
 
 class Command(PlainCommand):
@@ -30,8 +36,9 @@ class Command(PlainCommand):
 
     help = (
         "Compare the credit totals of hosts, accounts, teams and apps with the sums of their "
-        "credit entries. Nothing is changed unless --apply is given. Exit status: 1 with --verify "
-        "and differences, 2 wrong options, otherwise 0."
+        "credit entries. Nothing is changed unless --apply is given. The result is stored, and "
+        "shown by the page Upkeep of the administration. Exit status: 1 with --verify and "
+        "differences, 2 wrong options, otherwise 0."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -59,13 +66,17 @@ class Command(PlainCommand):
             scope = Scope.of_app(options["app"]) if options["app"] else Scope()
         except UnknownApp as error:
             raise CommandError(str(error)) from error
-        column = MofNCompleteColumn()
-        with progress_bar("recompute_credit", column, total=lambda: owners(scope)) as advance:
-            if options["apply"]:
-                walk = correct(scope, averages=options["averages"], progress=advance)
-            else:
-                walk = compare(scope, progress=advance)
-            differences = list(walk)
+        started_at = timezone.now()
+        differences, checked = _differences(scope, options)
+        # A run that is limited to an app settles no earlier finding.
+        checked_names = [] if options["app"] else kind_names()
+        check_results.store(
+            self.stderr,
+            CheckRun.Kind.CREDIT,
+            Outcome(checked, checked_names, credit_checks.findings(differences)),
+            options=_stored_options(options),
+            started_at=started_at,
+        )
         self._print(differences, options)
         if differences and options["verify"]:
             sys.exit(1)
@@ -81,6 +92,30 @@ class Command(PlainCommand):
         if len(differences) > MAX_SHOWN:
             self.stdout.write(f"  ... and {len(differences) - MAX_SHOWN} more.")
         self.stdout.write(_sentence(len(differences), options))
+
+
+def _differences(scope: Scope, options: dict[str, Any]) -> tuple[list[Difference], int]:
+    """Compare or correct the totals; return the differences and the number of compared totals."""
+    checked = 0
+    with progress_bar(
+        "recompute_credit", MofNCompleteColumn(), total=lambda: owners(scope)
+    ) as advance:
+
+        def count(number: int) -> None:
+            nonlocal checked
+            checked += number
+            advance(number)
+
+        if options["apply"]:
+            walk = correct(scope, averages=options["averages"], progress=count)
+        else:
+            walk = compare(scope, progress=count)
+        return list(walk), checked
+
+
+def _stored_options(options: dict[str, Any]) -> dict[str, Any]:
+    stored = {"applied": bool(options["apply"]), "averages": bool(options["averages"])}
+    return stored | ({"app": options["app"]} if options["app"] else {})
 
 
 def _sentence(count: int, options: dict[str, Any]) -> str:

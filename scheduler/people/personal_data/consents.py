@@ -1,14 +1,15 @@
-"""Records the consents of accounts: terms of use, and statistics for other sites.
+"""Records the consents of accounts: terms of use, exported statistics, letters.
 
 Theory of operation.  The current consents are columns of the account; the audit log has their
-history.  The names are those of BOINC's consent types.  If an account withdraws its consent to
-statistics, the export no longer contains it and its computers.  It lists their ids as deleted, so
-that statistics sites delete what they have.
+history.  The names are those of BOINC's consent types, and `LETTERS`.  If an account withdraws its
+consent to statistics, the export no longer contains it and its computers.  It lists their ids as
+deleted, so that statistics sites delete what they have.
 """
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from django.db import transaction
 
 from scheduler import sql
-from scheduler.models import Account, CreditEntry, Host, StatisticsDeletion
+from scheduler.models import Account, CreditEntry, Host, OutboxMessage, StatisticsDeletion
 from scheduler.people import audit
 from scheduler.people.account_keys import AccountRefused, lock
 
@@ -24,10 +25,20 @@ _MAX_SOURCE = 100
 
 
 class Consent(StrEnum):
-    """BOINC's consent types: to the terms of use, and to the export of statistics."""
+    """BOINC's consent types, to the terms of use and to the export of statistics; and letters."""
 
     ENROLL = "ENROLL"
     STATSEXPORT = "STATSEXPORT"
+    LETTERS = "LETTERS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The choices of an owner on the page of the account, as in `change`."""
+
+    share_statistics: bool
+    show_hosts: bool
+    receive_letters: bool
 
 
 class ConsentNeeded(AccountRefused):
@@ -56,6 +67,7 @@ def change(
     *,
     share_statistics: bool | None = None,
     show_hosts: bool | None = None,
+    receive_letters: bool | None = None,
     source: str,
     now: datetime,
 ) -> Account:
@@ -63,8 +75,8 @@ def change(
 
     `share_statistics` is the consent to the export of statistics.  Its withdrawal lists the account
     and its computers in the export's files of deletions, from which a new consent removes them.
-    `show_hosts` permits to name the account as the owner of its computers.  `source` is the
-    program or page that was used.
+    `show_hosts` permits to name the account as the owner of its computers.  `receive_letters` is
+    the consent to letters of the project.  `source` is the program or page that was used.
     """
     with transaction.atomic():
         locked = lock(account)
@@ -89,8 +101,27 @@ def change(
                 subject=locked.email,
                 details={"show_hosts": show_hosts, "source": source[:_MAX_SOURCE]},
             )
-        locked.save(update_fields=["share_statistics", "show_hosts"])
+        if receive_letters is not None and receive_letters != locked.receive_letters:
+            _change_letters(locked, is_given=receive_letters, source=source, now=now)
+        locked.save(update_fields=["share_statistics", "show_hosts", "receive_letters"])
     return locked
+
+
+def _change_letters(locked: Account, *, is_given: bool, source: str, now: datetime) -> None:
+    locked.receive_letters = is_given
+    if not is_given:
+        drop_letters(locked)
+    _record(locked, Consent.LETTERS, is_given=is_given, now=now, source=source[:_MAX_SOURCE])
+
+
+def drop_letters(account: Account) -> None:
+    """Delete the copies of letters to an account that were not delivered yet."""
+    copies = OutboxMessage.objects.filter(
+        letter__isnull=False, sent_at=None, recipient=account.email
+    )
+    # In the order in which `messages/settle_messages` locks them.
+    ids = list(copies.order_by("pk").select_for_update().values_list("pk", flat=True))
+    OutboxMessage.objects.filter(pk__in=ids).delete()
 
 
 def list_deletions(account: Account, *, now: datetime) -> None:

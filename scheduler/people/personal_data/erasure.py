@@ -13,6 +13,7 @@ from typing import Final
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.contrib.auth.hashers import make_password
 from django.db import transaction
 
@@ -24,13 +25,15 @@ from scheduler.models import (
     EmailChange,
     Host,
     HostToken,
+    LetterRecipient,
     LoginNetwork,
     ManualGrant,
+    TeamAdministrator,
 )
 from scheduler.people import audit, teams
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.audit import Event
-from scheduler.people.personal_data import consents
+from scheduler.people.personal_data import consents, sampled_credit
 
 #: The columns of an account and of a host that can identify a person, with their erased values.
 _ACCOUNT = {
@@ -44,12 +47,21 @@ _ACCOUNT = {
     "project_prefs": "",
     "share_statistics": False,
     "show_hosts": False,
+    "receive_letters": False,
     "is_active": False,
     "last_login": None,
 }
 HOST_COLUMNS = {"domain_name": "", "last_ip_addr": "", "host_cpid": "", "timezone": 0, "venue": ""}
 #: The rows that are deleted with the account's personal data.
-_DELETED = (AccountBadge, AccountKey, ApiToken, EmailChange, LoginNetwork)
+_DELETED = (
+    AccountBadge,
+    AccountKey,
+    ApiToken,
+    EmailChange,
+    LetterRecipient,
+    LoginNetwork,
+    TeamAdministrator,
+)
 #: Each failed attempt needs another transaction that changes the members at the same moment.
 _MAX_ATTEMPTS: Final = 10
 
@@ -58,8 +70,17 @@ class StaffAccount(AccountRefused):
     """The account has rights. Hint: have the rights taken first."""
 
 
+def is_erased(account: Account) -> bool:
+    """Return whether the personal data of the account were erased."""
+    return account.email == _erased_address(account)
+
+
+def _erased_address(account: Account) -> str:
+    return f"erased-{account.pk}@erased.invalid"
+
+
 def erase(account: Account, *, now: datetime) -> None:
-    """Erase the account's personal data, second factor, keys, tokens and sessions.
+    """Erase the account's personal data, log-ins, keys, tokens and sessions.
 
     Its computers can no longer contact the project.  Another account can use the e-mail address.
     Its team gets another founder (`people.teams`).
@@ -89,8 +110,9 @@ def _erase(account: Account, *, now: datetime) -> None:
         teams.hand_over(locked, successors, accounts, now=now)
         if locked.share_statistics:
             consents.list_deletions(locked, now=now)
+        consents.drop_letters(locked)
         erased = {
-            "email": f"erased-{locked.pk}@erased.invalid",
+            "email": _erased_address(locked),
             "cross_project_id": secrets.token_hex(16),
             "password": make_password(None),
         }
@@ -99,9 +121,11 @@ def _erase(account: Account, *, now: datetime) -> None:
         locked.user_permissions.clear()
         for table in _DELETED:
             table._default_manager.filter(account=locked).delete()
+        sampled_credit.of_account(locked).delete()
         # A reason can name the person.
         ManualGrant.objects.filter(account=locked).update(reason="")
         Authenticator.objects.filter(user=locked).delete()
+        SocialAccount.objects.filter(user=locked).delete()
         EmailAddress.objects.filter(user=locked).delete()
         EmailAddress.objects.create(user=locked, email=erased["email"], primary=True)
         HostToken.objects.filter(host__account=locked).delete()

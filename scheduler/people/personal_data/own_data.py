@@ -14,6 +14,7 @@ from typing import Any
 
 from allauth.account.models import EmailAddress
 from allauth.mfa.models import Authenticator
+from allauth.socialaccount.models import SocialAccount
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db.models import QuerySet
 
@@ -25,25 +26,31 @@ from scheduler.models import (
     ApiToken,
     AuditEntry,
     Batch,
+    CheckRun,
     EmailChange,
     FileHold,
     Host,
+    HostAppCredit,
     JobFile,
+    Letter,
+    LetterRecipient,
     LoginNetwork,
     ManualGrant,
     News,
     Submitter,
     SubmitterApp,
     Team,
+    TeamAdministrator,
 )
 from scheduler.people import audit
+from scheduler.people.personal_data import sampled_credit
 from scheduler.rights import SCOPES
 
 #: Maximum number of rows of one table, and of one statement.
 MAX_ROWS, _PAGE = 10_000, 1_000
 #: The columns of an account that are not exported; every other column is.
 _SECRETS = frozenset({"password"})
-_KEY_COLUMNS = ("id", "kind", "name", "is_current", "created_at", "revoked_at")
+_KEY_COLUMNS = ("id", "kind", "name", "is_current", "created_at", "last_used_on", "revoked_at")
 _TOKEN_COLUMNS = (
     *("id", "name", *(f"may_{scope}" for scope in SCOPES), "parent_id"),
     *("created_at", "expire_at", "revoked_at", "last_used_on"),
@@ -53,6 +60,8 @@ _SUBMITTER_COLUMNS = (
     *("account_id", "all_apps", "max_unfinished_workunits", "max_kept_bytes", "share"),
     "created_at",
 )
+_BADGE_COLUMNS = ("id", "badge__name", "created_at")
+_SAMPLE_COLUMNS = ("id", "kind", "holder_id", "day", "total_credit")
 _AUDIT_COLUMNS = ("id", "at", "event", "address", "subject", "details")
 
 
@@ -85,22 +94,17 @@ def _parts(account: Account, now: datetime) -> Iterator[str]:
 def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str]]]:
     """Yield the name in the export, the rows and the columns of each table."""
     credit = ("id", "app__name", "total", "expavg")
-    yield "email_addresses", EmailAddress.objects.filter(user=account), ("id", "email", "verified")
-    changes = EmailChange.objects.filter(account=account)
-    yield "email_changes", changes, ("id", "email", "created_at", "expire_at")
-    factors = Authenticator.objects.filter(user=account)
-    yield "second_factors", factors, ("id", "type", "created_at", "last_used_at")
-    yield "keys", AccountKey.objects.filter(account=account), _KEY_COLUMNS
-    yield "api_tokens", ApiToken.objects.filter(account=account), _TOKEN_COLUMNS
-    networks = LoginNetwork.objects.filter(account=account)
-    yield "login_networks", networks, ("id", "network", "last_login_at")
+    yield from _log_ins(account)
     hosts = [field.attname for field in Host._meta.concrete_fields]
-    yield "computers", Host.objects.filter(account=account), hosts
+    computers = Host.objects.filter(account=account)
+    yield "computers", computers, hosts
+    of_computers = HostAppCredit.objects.filter(host__in=computers.values("pk"))
+    yield "computers_credit_by_app", of_computers, ("id", "host_id", *credit[1:])
     yield "credit_by_app", AccountAppCredit.objects.filter(account=account), credit
-    badges = AccountBadge.objects.filter(account=account)
-    yield "badges", badges, ("id", "badge__name", "created_at")
+    yield "badges", AccountBadge.objects.filter(account=account), _BADGE_COLUMNS
     grants = ManualGrant.objects.filter(account=account)
     yield "credit_by_hand", grants, ("id", "entry__amount", "entry__granted_at", "reason")
+    yield "credit_samples", sampled_credit.of_account(account), _SAMPLE_COLUMNS
     roles = Account.groups.through._default_manager.filter(account=account)
     yield "roles", roles, ("id", "group__name")
     rights = Account.user_permissions.through._default_manager.filter(account=account)
@@ -108,16 +112,44 @@ def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str
     yield "founded_teams", Team.objects.filter(founder=account), _TEAM_COLUMNS
     requests = Team.objects.filter(requested_by=account)
     yield "requested_teams", requests, ("id", "name", "requested_at")
+    administered = TeamAdministrator.objects.filter(account=account)
+    yield "administered_teams", administered, ("id", "team_id", "team__name", "named_at")
     yield "submitter", Submitter.objects.filter(account=account), _SUBMITTER_COLUMNS
     apps = SubmitterApp.objects.filter(submitter__account=account)
     yield "submitter_apps", apps, ("id", "app__name", "may_manage")
     files = JobFile.objects.filter(account=account)
     yield "job_files", files, ("id", "name", "file__name", "created_at")
     yield "file_holds", FileHold.objects.filter(account=account), ("id", "file__name", "until")
-    news = News.objects.filter(author=account)
-    yield "news", news, ("id", "title", "text", "published_at", "withdrawn_at")
+    yield from _writings(account)
     yield "batches", Batch.objects.filter(submitter=account), ("id", "name", "created_at")
     yield "audit_log", AuditEntry.objects.filter(account_id=account.pk), _AUDIT_COLUMNS
+
+
+def _writings(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str]]]:
+    """Yield the tables of news, letters and requested checks, as `_tables`."""
+    news = News.objects.filter(author=account)
+    yield "news", news, ("id", "title", "text", "published_at", "withdrawn_at")
+    letters = LetterRecipient.objects.filter(account=account)
+    yield "letters", letters, ("id", "letter__subject", "created_at")
+    written = Letter.objects.filter(author=account)
+    yield "written_letters", written, ("id", "subject", "text", "created_at")
+    checks = CheckRun.objects.filter(requested_by=account)
+    yield "requested_checks", checks, ("id", "kind", "requested_at")
+
+
+def _log_ins(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str]]]:
+    """Yield the tables of what opens the account."""
+    yield "email_addresses", EmailAddress.objects.filter(user=account), ("id", "email", "verified")
+    changes = EmailChange.objects.filter(account=account)
+    yield "email_changes", changes, ("id", "email", "created_at", "expire_at")
+    factors = Authenticator.objects.filter(user=account)
+    yield "second_factors", factors, ("id", "type", "created_at", "last_used_at")
+    identities = SocialAccount.objects.filter(user=account)
+    yield "login_providers", identities, ("id", "provider", "uid", "date_joined", "last_login")
+    yield "keys", AccountKey.objects.filter(account=account), _KEY_COLUMNS
+    yield "api_tokens", ApiToken.objects.filter(account=account), _TOKEN_COLUMNS
+    networks = LoginNetwork.objects.filter(account=account)
+    yield "login_networks", networks, ("id", "network", "last_login_at")
 
 
 def _rows(rows: QuerySet[Any], columns: Sequence[str]) -> Generator[str, None, bool]:

@@ -10,11 +10,12 @@ from django.db.models.functions import Collate, Lower
 
 from scheduler.models import Account
 from scheduler.people import sharing
+from scheduler.people.teams.team_lists import Page, sorted_page
 
 #: Maximum number of accounts that a search returns.
 MAX_FOUND: Final = 100
 #: Maximum number of accounts that a search sorts, so that a common prefix is not expensive.
-_MAX_SORTED: Final = 1000
+MAX_SORTED: Final = 1000
 MIN_PREFIX: Final = 3
 
 
@@ -44,20 +45,44 @@ def search(
     """Return at most `MAX_FOUND` accounts whose names begin with `prefix`, in any case.
 
     `country` "" and `in_team` None do not limit the search.  Returns nothing for a prefix shorter
-    than `MIN_PREFIX`.  If more than `_MAX_SORTED` accounts match, the first of them by name are
+    than `MIN_PREFIX`.  If more than `MAX_SORTED` accounts match, the first of them by name are
     sorted.  The accounts' teams are read with them.
     """
+    matches = _matches(prefix, country=country, in_team=in_team)
+    return list(matches.order_by(_ORDERINGS[order], "pk")[:MAX_FOUND])
+
+
+def search_page(
+    prefix: str,
+    *,
+    country: str = "",
+    in_team: bool | None = None,
+    order: str,
+    after: str | None = None,
+    count: int,
+) -> Page[Account]:
+    """Return at most `count` of the accounts that `search` sorts.
+
+    `order` is a key of `team_lists.TEAM_ORDERS`, with "-" for the descending order.  `after` is the
+    position in `next` of the previous page; raises `BadPosition` if it is not one of this order.
+    """
+    matches = _matches(prefix, country=country, in_team=in_team)
+    return sorted_page(matches, "accounts", order=order, after=after, count=count)
+
+
+def _matches(prefix: str, *, country: str, in_team: bool | None) -> QuerySet[Account]:
+    """Return at most `MAX_SORTED` accounts, the first by name, with their teams."""
     if len(prefix) < MIN_PREFIX or "\0" in prefix + country:
-        return []
+        return Account.objects.none()
     accounts = _shared().alias(lower_name=Collate(Lower("name"), "C"))
     accounts = accounts.filter(lower_name__startswith=prefix.lower())
     if country:
         accounts = accounts.filter(country=country)
     if in_team is not None:
         accounts = accounts.filter(team__isnull=not in_team)
-    first = accounts.order_by("lower_name")[:_MAX_SORTED].values("pk")
-    matches = Account.objects.filter(pk__in=first).select_related("team")
-    return list(matches.order_by(_ORDERINGS[order], "pk")[:MAX_FOUND])
+    # As a list: with a subquery, PostgreSQL may read all accounts in the order of their ids.
+    first = list(accounts.order_by("lower_name")[:MAX_SORTED].values_list("pk", flat=True))
+    return Account.objects.filter(pk__in=first).select_related("team")
 
 
 def _shared() -> QuerySet[Account]:

@@ -11,6 +11,9 @@ from typing import Final
 
 #: The maximum length of a volunteer's text, in characters.
 MAX_TEXT: Final = 256
+#: The maximum lengths of a statement and of a signature that are verified.
+MAX_STATEMENT: Final = 2000
+MAX_SIGNATURE: Final = 200
 _SIGNATURE_NBYTES: Final = 64
 
 

@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, TypeGuard
 
-from scheduler.models import Account, Team
-from scheduler.people import audit
+from django.db.models.functions import Now
+
+from scheduler.models import Account, Team, TeamAdministrator
+from scheduler.people import audit, team_reads
 from scheduler.people.teams.team_refusals import (
     InactiveAccount,
     NotFounder,
@@ -44,7 +46,23 @@ def lock_led(team_id: int, by: Account) -> Team:
     if team is None:
         raise unknown_team(team_id)
     if team.founder_id != by.pk:
-        raise NotFounder(f"Only the founder of {team.name} may do this. Hint: ask the founder.")
+        raise not_founder(team)
+    return team
+
+
+def lock_managed(team_id: int, by: Account) -> Team:
+    """Lock a team and return it, for its founder or an administrator, whose account is locked.
+
+    Raises `UnknownTeam` and `NotFounder`.
+    """
+    team = lock_teams([team_id]).get(team_id)
+    if team is None:
+        raise unknown_team(team_id)
+    if not team_reads.may_manage(team, by):
+        raise NotFounder(
+            f"Only the founder and the administrators of {team.name} may do this. "
+            "Hint: ask the founder."
+        )
     return team
 
 
@@ -80,8 +98,18 @@ def forget_request(team: Team, account: Account) -> None:
 
 
 def set_team(account: Account, team_id: int | None) -> None:
+    """Set the team of a locked account, and end its administratorship."""
+    # `leave` and `join` get no time.
+    end_administratorship(account, now=Now())
     account.team_id = team_id
     account.save(update_fields=["team"])
+
+
+def end_administratorship(account: Account, *, now: datetime | Now) -> None:
+    """Delete the row of a locked account as an administrator, if any, with an audit entry."""
+    for row in TeamAdministrator.objects.filter(account=account).select_related("team"):
+        row.delete()
+        record_change(row.team, {"ended_administrator": account.pk}, now=now)
 
 
 def give_foundership(team: Team, account: Account | None, *, now: datetime) -> Team:
@@ -89,6 +117,8 @@ def give_foundership(team: Team, account: Account | None, *, now: datetime) -> T
     former = team.founder_id
     team.founder, team.requested_by, team.requested_at = account, None, None
     team.save(update_fields=["founder", "requested_by", "requested_at"])
+    if account is not None:
+        end_administratorship(account, now=now)
     details = {"founder": None if account is None else account.pk, "former_founder": former}
     record_change(team, details, now=now)
     return team
@@ -111,10 +141,14 @@ def not_member(team: Team, account_id: int, what: str) -> NotMember:
     )
 
 
+def not_founder(team: Team) -> NotFounder:
+    return NotFounder(f"Only the founder of {team.name} may do this. Hint: ask the founder.")
+
+
 def unknown_team(team_id: int) -> UnknownTeam:
     return UnknownTeam(f"There is no team {team_id}. Hint: look the team up by its name.")
 
 
-def record_change(team: Team, details: Mapping[str, Any], *, now: datetime) -> None:
+def record_change(team: Team, details: Mapping[str, Any], *, now: datetime | Now) -> None:
     subject = f"team {team.pk} {team.name}"
     audit.record(audit.Event.TEAM_CHANGED, now=now, subject=subject, details=details)

@@ -10,13 +10,14 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from scheduler.models import Account, Team
-from scheduler.people import throttle
+from scheduler.people import team_reads, throttle
 from scheduler.people.teams.locked_rows import (
     forget_request,
     lock_accounts,
     lock_active,
-    lock_led,
+    lock_managed,
     lock_teams,
+    not_founder,
     not_member,
     prepare_leaving,
     record_change,
@@ -50,14 +51,14 @@ def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
 
 
 def change(team_id: int, fields: Mapping[str, Any], *, by: Account, now: datetime) -> Team:
-    """Change fields of `TeamProfile`; only the founder may.
+    """Change fields of `TeamProfile`; only the founder and the administrators may.
 
     Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, `BadName` and `TeamRefused`.
     """
     checked = checked_fields(fields)
     with transaction.atomic():
-        lock_active(by)
-        team = lock_led(team_id, by)
+        locked = lock_active(by)[by.pk]
+        team = lock_managed(team_id, locked)
         for name, value in checked.items():
             setattr(team, name, value)
         try:
@@ -104,19 +105,22 @@ def leave(account: Account) -> None:
 
 
 def remove_member(team_id: int, member_id: int, *, by: Account, now: datetime) -> None:
-    """Remove another member, who may be inactive, from a team; only the founder may.
+    """Remove another member, who may be inactive, from a team.
 
-    Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, and `TeamRefused` if the account is not a
-    member.
+    The founder removes every member, administrators only members who are neither the founder nor
+    administrators.  Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, and `TeamRefused` if the
+    account is not a member.
     """
     if member_id == by.pk:
-        raise TeamRefused("Founders cannot remove themselves. Hint: leave the team.")
+        raise TeamRefused("The account cannot remove itself. Hint: leave the team.")
     with transaction.atomic():
         accounts = lock_active(by, member_id)
-        team = lock_led(team_id, by)
+        team = lock_managed(team_id, accounts[by.pk])
         member = accounts.get(member_id)
         if member is None or member.team_id != team.pk:
             raise not_member(team, member_id, "a member")
+        if team.founder_id != by.pk and team_reads.may_manage(team, member):
+            raise not_founder(team)
         forget_request(team, member)
         set_team(member, None)
         record_change(team, {"removed": member_id}, now=now)

@@ -69,7 +69,7 @@ def teams(*, prefix: str = "", order: str, after: str | None = None, count: int)
     elif prefix:
         matches = Team.objects.alias(key=_LOWER_NAME).filter(key__startswith=prefix.lower())
         rows = rows.filter(pk__in=matches.order_by("key", "pk")[:MAX_MATCHES].values("pk"))
-    return _page(rows, "teams", order=order, after=after, count=count)
+    return sorted_page(rows, "teams", order=order, after=after, count=count)
 
 
 def members(
@@ -77,12 +77,12 @@ def members(
 ) -> Page[Account]:
     """Return at most `count` members of a team who share their statistics.
 
-    With `all_active`, which only the founder may use, also the other active members.  `order` is
-    one of `MEMBER_ORDERS`; `after` is as for `teams`.
+    With `all_active`, which only the founder and the administrators may use, also the other active
+    members.  `order` is one of `MEMBER_ORDERS`; `after` is as for `teams`.
     """
     rows = _members(team_id, all_active=all_active)
     rows = rows.only(*_MEMBER_COLUMNS, "created_at")
-    return _page(rows, f"members of team {team_id}", order=order, after=after, count=count)
+    return sorted_page(rows, f"members of team {team_id}", order=order, after=after, count=count)
 
 
 def count_members(team_id: int, *, all_active: bool = False) -> int:
@@ -91,7 +91,7 @@ def count_members(team_id: int, *, all_active: bool = False) -> int:
 
 
 def member(team_id: int, account_id: int) -> Account | None:
-    """Return an active member of a team, for its founder, or None."""
+    """Return an active member of a team, for its founder and administrators, or None."""
     rows = Account.objects.filter(pk=account_id, team_id=team_id, is_active=True)
     return rows.only(*_MEMBER_COLUMNS, "created_at").first()
 
@@ -102,9 +102,13 @@ def _members(team_id: int, *, all_active: bool) -> QuerySet[Account]:
     return rows if all_active else rows.filter(sharing.shares())
 
 
-def _page(
+def sorted_page(
     rows: QuerySet[Row], name: str, *, order: str, after: str | None, count: int
 ) -> Page[Row]:
+    """Return at most `count` rows of teams or accounts in an order of `TEAM_ORDERS`.
+
+    `name` is that of the list, for which alone its positions are valid.  `after` is as for `teams`.
+    """
     column = order.removeprefix("-")
     key, list_name = TEAM_ORDERS[column], f"{name}, {order}"
     if after is not None:

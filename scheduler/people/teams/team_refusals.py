@@ -22,7 +22,7 @@ class NotMember(TeamRefused):
 
 
 class NotFounder(TeamRefused):
-    """The account is not the founder of the team. Hint: ask the founder."""
+    """Only the founder, or also the administrators, may do this. Hint: ask the founder."""
 
 
 class InactiveAccount(TeamRefused):

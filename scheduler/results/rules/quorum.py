@@ -7,7 +7,7 @@ digests of the outputs) and over the comparison `agree`, which may have a tolera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate(Generic[E]):
+class Candidate(NamedTuple, Generic[E]):
     """One success; `evidence` is None if a required output is missing or unreadable."""
 
     id: int

@@ -8,11 +8,12 @@ import shutil
 import stat
 import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from django.conf import settings
 
@@ -79,6 +80,13 @@ def published(name: str) -> Iterator[Path]:
         with copy_of.open("wb") as target:
             shutil.copyfileobj(stream, target, _CHUNK)
         yield copy_of
+
+
+def published_chunks(name: str) -> Iterator[bytes]:
+    """Yield the content of a published file in chunks; raises the exceptions of `published`."""
+    with published(name) as path, path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
 
 
 @contextmanager
@@ -249,21 +257,50 @@ def write_prepared(
     if folder.exists() and any(folder.iterdir()):
         msg = f"{folder} is not empty. Hint: name a folder that does not exist yet."
         raise UnreadablePackage(msg)
-    if MANIFEST in contents:
-        msg = f"The package has a file {MANIFEST}, the name of the signing tool's manifest."
-        raise UnreadablePackage(f"{msg} Hint: give it another name.")
-    listed = []
+    manifest = _manifest(contents, facts)
     for name, staged in sorted(contents.items()):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with staged.open() as source, path.open("xb") as target:
             shutil.copyfileobj(source, target, _CHUNK)
-        digest = staged.digest
-        listed.append(
-            {"name": name, "nbytes": digest.nbytes, "sha256": digest.sha256, "md5": digest.md5}
-        )
-    manifest = {**facts, "files": listed}
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
+    (folder / MANIFEST).write_text(manifest)
+
+
+def zip_prepared(
+    top: str, contents: Mapping[str, Staged], facts: Mapping[str, object]
+) -> IO[bytes]:
+    """Return an open .zip, deleted when it is closed, with what `write_prepared` writes.
+
+    The files are in a folder `top` of the archive.  Raises `UnreadablePackage` if a content has the
+    manifest's name.
+    """
+    manifest = _manifest(contents, facts)
+    packed = tempfile.TemporaryFile(dir=settings.VAR_DIR)  # noqa: SIM115  the caller closes it
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name, staged in sorted(contents.items()):
+            member = zipfile.ZipInfo(f"{top}/{name}")
+            member.compress_type = zipfile.ZIP_DEFLATED
+            with staged.open() as source, archive.open(member, "w", force_zip64=True) as target:
+                shutil.copyfileobj(source, target, _CHUNK)
+        archive.writestr(zipfile.ZipInfo(f"{top}/{MANIFEST}"), manifest)
+    packed.seek(0)
+    return packed
+
+
+def _manifest(contents: Mapping[str, Staged], facts: Mapping[str, object]) -> str:
+    if MANIFEST in contents:
+        msg = f"The package has a file {MANIFEST}, the name of the signing tool's manifest."
+        raise UnreadablePackage(f"{msg} Hint: give it another name.")
+    listed = [
+        {
+            "name": name,
+            "nbytes": staged.digest.nbytes,
+            "sha256": staged.digest.sha256,
+            "md5": staged.digest.md5,
+        }
+        for name, staged in sorted(contents.items())
+    ]
+    return json.dumps({**facts, "files": listed}, indent=2) + "\n"
 
 
 def read_signatures(path: str | Path) -> dict[str, str]:

@@ -22,6 +22,7 @@ from scheduler.messages import outbox
 from scheduler.messages.rules.mail_rules import BadMail
 from scheduler.models import Account
 from scheduler.people import accounts, audit, email_changes, second_factors, throttle
+from scheduler.people.providers import identities
 from scheduler.people.throttle import TooManyAttempts
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ _NOT_CHARGED = frozenset(
         "mfa/email/recovery_codes_generated",
         "mfa/email/totp_activated",
         "mfa/email/totp_deactivated",
+        "mfa/email/webauthn_added",
+        "mfa/email/webauthn_removed",
+        "socialaccount/email/account_connected",
+        "socialaccount/email/account_disconnected",
     }
 )
 
@@ -127,6 +132,16 @@ class AccountAdapter(DefaultAccountAdapter):
         except BadMail:
             _log_dropped(template_prefix, "refused by the outbox")
 
+    def notify_of_provider(self, account: Account, provider_id: str, *, is_connected: bool) -> None:
+        """Send a mail to the owner after a log-in of a provider was connected or removed."""
+        names = {each.id: each.name for each in settings.PROJECT.login_providers}
+        template = "account_connected" if is_connected else "account_disconnected"
+        self.send_notification_mail(
+            f"socialaccount/email/{template}",
+            account,
+            {"provider": names.get(provider_id, provider_id)},
+        )
+
     def format_email_subject(self, subject: str) -> str:
         return f"{settings.PROJECT.name}: {subject}"
 
@@ -153,19 +168,24 @@ class AccountAdapter(DefaultAccountAdapter):
     def get_reauthentication_methods(
         self, user: AbstractBaseUser | AnonymousUser
     ) -> list[dict[str, Any]]:
-        """Return the pages that ask again: only for a code if the account has a second factor."""
+        """Return the pages that ask again; only for the second factor if the account has one."""
         methods: list[dict[str, Any]] = super().get_reauthentication_methods(user)
         if isinstance(user, Account) and second_factors.has_one(user):
-            return [method for method in methods if method["id"] == "mfa_reauthenticate"]
+            return [method for method in methods if method["id"].startswith("mfa_")]
+        if isinstance(user, Account) and not methods and identities.can_log_in_with_provider(user):
+            url = reverse("socialaccount_reauthenticate")
+            return [{"id": "provider", "description": _("Log in again"), "url": url}]
         return methods
 
     def is_reauthentication_required(self, *, app: str, **kwargs: Any) -> bool:
         """Return False within five minutes of a log-in; allauth counts only a repeated proof.
 
-        With a second factor, the log-in must have asked for a code.
+        With a second factor, the log-in must have asked for it.
         """
         user = cast("Account", self.request.user)  # allauth asks for sessions with a user only
-        needed = "mfa" if second_factors.has_one(user) else "password"
+        # An account without a password is opened by a provider.
+        first = "password" if user.has_usable_password() else "socialaccount"
+        needed = "mfa" if second_factors.has_one(user) else first
         for record in get_authentication_records(self.request, user):
             age = time.time() - record["at"]
             if record["method"] == needed and 0 <= age < REAUTHENTICATION_TIMEOUT:

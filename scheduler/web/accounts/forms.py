@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from allauth.account import forms as allauth_forms
 from allauth.account.adapter import get_adapter
@@ -16,14 +16,44 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from scheduler.config import AccountCreation
-from scheduler.models import Account
-from scheduler.people import account_keys, accounts, api_tokens, email_changes, roles, throttle
+from scheduler.models import Account, AccountKey
+from scheduler.people import (
+    account_keys,
+    accounts,
+    api_tokens,
+    email_changes,
+    roles,
+    submitters,
+    throttle,
+)
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.hashing import HashQueueFull
+from scheduler.people.personal_data.consents import Chosen
+from scheduler.people.providers import identities
 from scheduler.people.throttle import TooManyAttempts, UsedCode
 from scheduler.web.texts import translated
+
+#: The scopes of tokens.
+_SCOPES: Final = {
+    "read": pgettext_lazy("scope", "read"),
+    "submit": pgettext_lazy("scope", "submit"),
+    "publish": pgettext_lazy("scope", "publish"),
+    "manage": pgettext_lazy("scope", "manage"),
+    "administer": pgettext_lazy("scope", "administer"),
+}
+
+
+def scope_label(scope: str) -> str:
+    """Return the visitor's word for a scope, with its name in the API if this is another word.
+
+    >>> scope_label("read")
+    'read'
+    """
+    label = str(_SCOPES.get(scope, scope))
+    return scope if label == scope else f"{label} ({scope})"
 
 
 class RefusableForm(forms.BaseForm):
@@ -74,6 +104,16 @@ class LogInForm(RefusableForm, allauth_forms.LoginForm):
         return cleaned
 
 
+def prepare_sign_up(form: forms.BaseForm) -> None:
+    """Remove the fields that the project does not need from a form that creates an account."""
+    plain(form)
+    form.fields["email"].label = _("E-mail address")
+    if settings.PROJECT.account_creation is not AccountCreation.INVITATION:
+        del form.fields["invite_code"]
+    if not settings.PROJECT.terms_of_use:
+        del form.fields["accepts_terms"]
+
+
 class SignUpForm(RefusableForm, allauth_forms.SignupForm):
     """The form that creates an account, as `create_account.php` does for clients."""
 
@@ -95,12 +135,7 @@ class SignUpForm(RefusableForm, allauth_forms.SignupForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        plain(self)
-        self.fields["email"].label = _("E-mail address")
-        if settings.PROJECT.account_creation is not AccountCreation.INVITATION:
-            del self.fields["invite_code"]
-        if not settings.PROJECT.terms_of_use:
-            del self.fields["accepts_terms"]
+        prepare_sign_up(self)
 
     def clean_email(self) -> str:
         """Return the address; `accounts.create_account` checks whether an account has it."""
@@ -227,7 +262,12 @@ class NewPasswordForm(RefusableForm, allauth_forms.ResetPasswordKeyForm):
         super().clean()
         if not self.errors:
             with self.refusable():
-                get_adapter().set_password(self.user, self.cleaned_data["password1"])
+                # The link was mailed to the address, so its user is the owner.
+                removed = identities.remove_unproven(self.user, now=timezone.now())
+                adapter = get_adapter()
+                for provider_id in removed:
+                    adapter.notify_of_provider(self.user, provider_id, is_connected=False)
+                adapter.set_password(self.user, self.cleaned_data["password1"])
         cleaned: dict[str, Any] = self.cleaned_data
         return cleaned
 
@@ -247,10 +287,11 @@ class ProfileForm(forms.Form):
         label=_("Share my statistics"),
         required=False,
         help_text=_(
-            "Everybody can see your name, country, home page, team and credit, here and on sites "
-            "that compare BOINC projects. These sites also get the hardware, operating system and "
-            "credit of your computers, without names and addresses, and an id that is the same in "
-            "all projects. If you withdraw your consent, they are asked to delete all of this."
+            "Everybody can see your name, country, home page, team, credit and credit per day, "
+            "here and on sites that compare BOINC projects. These sites also get the hardware, "
+            "operating system and credit of your computers, without names and addresses, and an "
+            "id that is the same in all projects. If you withdraw your consent, they are asked to "
+            "delete all of this."
         ),
     )
     show_hosts = forms.BooleanField(
@@ -264,6 +305,15 @@ class ProfileForm(forms.Form):
         ),
     )
 
+    receive_letters = forms.BooleanField(
+        label=_("Letters by mail"),
+        required=False,
+        help_text=_(
+            "The project may send letters to your e-mail address, once you have confirmed it: for "
+            "example about results of its research. Each letter has a link that ends this."
+        ),
+    )
+
     def __init__(self, data: QueryDict | None = None, *, account: Account) -> None:
         super().__init__(data, initial={name: getattr(account, name) for name in self.base_fields})
         page = reverse("public_account", args=[account.pk])
@@ -271,7 +321,9 @@ class ProfileForm(forms.Form):
         field.help_text = str(field.help_text).format(page=page)
 
     def save(self, account: Account) -> None:
-        accounts.change_profile(account, now=timezone.now(), **self.cleaned_data)
+        profile = dict(self.cleaned_data)
+        chosen = Chosen(**{name: profile.pop(name) for name in Chosen.__slots__})
+        accounts.change_profile(account, profile, chosen=chosen, now=timezone.now())
 
     def clean_name(self) -> str:
         return _checked(account_keys.good_name, self.cleaned_data["name"])
@@ -335,7 +387,7 @@ class TokenForm(forms.Form):
         self.account = account
         super().__init__(*args, **kwargs)
         self.fields["scopes"].choices = [  # type: ignore[attr-defined]
-            (scope, scope) for scope in roles.grantable_scopes(account)
+            (scope, scope_label(scope)) for scope in roles.grantable_scopes(account)
         ]
         self.fields["scopes"].initial = api_tokens.default_scopes(account)
 
@@ -352,6 +404,53 @@ class TokenForm(forms.Form):
             except (api_tokens.TokenRefused, api_tokens.WrongPassword) as refusal:
                 raise ValidationError(translated(str(refusal))) from refusal
         return self.cleaned_data
+
+
+class KeyForm(RefusableForm, forms.Form):
+    """The form that creates an account key; submitters choose what the key permits."""
+
+    name = forms.CharField(
+        label=_("Name"),
+        max_length=account_keys.MAX_KEY_NAME,
+        help_text=_("Where the key is used, such as “computers of the school”."),
+    )
+    kind = forms.TypedChoiceField(
+        label=_("Use"),
+        widget=forms.RadioSelect,
+        coerce=lambda value: AccountKey.Kind(int(value)),
+        choices=(
+            (AccountKey.Kind.STRONG.value, _("attach computers")),
+            (AccountKey.Kind.SUBMISSION.value, _("submit work by BOINC's web RPCs")),
+        ),
+        initial=AccountKey.Kind.STRONG.value,
+    )
+    created: AccountKey
+    text: str = ""
+
+    def __init__(self, *args: Any, account: Account, **kwargs: Any) -> None:
+        self.account = account
+        super().__init__(*args, **kwargs)
+        if not submitters.is_submitter(account):
+            # The server would refuse the submissions of such a key.
+            del self.fields["kind"]
+
+    def clean(self) -> dict[str, Any]:
+        """Create the key, so that a refusal is shown as an error of the form."""
+        if not self.errors:
+            with self.refusable():
+                self.created, self.text = account_keys.create_key(
+                    account=self.account,
+                    name=self.cleaned_data["name"],
+                    kind=self.cleaned_data.get("kind", AccountKey.Kind.STRONG),
+                    now=timezone.now(),
+                )
+        return self.cleaned_data
+
+
+class KeyNameForm(forms.Form):
+    """The form that renames an account key."""
+
+    name = forms.CharField(label=_("Name"), max_length=account_keys.MAX_KEY_NAME)
 
 
 class ErasureForm(forms.Form):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
@@ -16,13 +14,16 @@ from django.views.decorators.http import require_http_methods, require_safe
 from scheduler import signing
 from scheduler.models import Account
 from scheduler.people.personal_data import ownership
-from scheduler.people.rules.ownership_statements import MAX_TEXT, BadText
+from scheduler.people.rules.ownership_statements import (
+    MAX_SIGNATURE,
+    MAX_STATEMENT,
+    MAX_TEXT,
+    BadText,
+)
 from scheduler.web.accounts.adapter import absolute
 from scheduler.web.accounts.views import own_page, proven
+from scheduler.web.texts import translated
 
-#: Maximum lengths of a statement and of a signature in the form that verifies them.
-_MAX_STATEMENT: Final = 2000
-_MAX_SIGNATURE: Final = 200
 _read_or_send = require_http_methods(["GET", "HEAD", "POST"])
 
 
@@ -42,14 +43,14 @@ class VerificationForm(forms.Form):
 
     statement = forms.CharField(
         label=_("Statement"),
-        max_length=_MAX_STATEMENT,
+        max_length=MAX_STATEMENT,
         strip=False,
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
         help_text=_("All lines, unchanged."),
     )
     signature = forms.CharField(
         label=_("Signature"),
-        max_length=_MAX_SIGNATURE,
+        max_length=MAX_SIGNATURE,
         widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
     )
 
@@ -65,8 +66,9 @@ def prove(request: HttpRequest, account: Account) -> HttpResponseBase:
         try:
             proof = ownership.prove(account, form.cleaned_data["text"], now=timezone.now())
         except (BadText, signing.KeyMissing) as refusal:
-            text = refusal if isinstance(refusal, BadText) else _("The project has no key for it.")
-            form.add_error(None, str(text))
+            is_text = isinstance(refusal, BadText)
+            text = translated(str(refusal)) if is_text else str(_("The project has no key for it."))
+            form.add_error(None, text)
     return TemplateResponse(request, "account/ownership.html", {"form": form, "proof": proof})
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from allauth.account.internal.flows.login import record_authentication
 from allauth.core import context
@@ -31,6 +32,14 @@ class SecondFactorAdapter(DefaultMFAAdapter):
     def get_totp_issuer(self) -> str:
         """Return the name under which an authenticator app lists the account."""
         return str(settings.PROJECT.name)
+
+    def get_public_key_credential_rp_entity(self) -> dict[str, str]:
+        """Return the name and host of the site, for which security keys sign.
+
+        The host is that of `MASTER_URL`, not that of the request, which its sender chooses.
+        """
+        host = str(urlsplit(settings.PROJECT.master_url).hostname)
+        return {"id": host, "name": str(settings.PROJECT.name)}
 
 
 class _ThrottledCode(RefusableForm):
@@ -71,6 +80,7 @@ class EnrolForm(_ThrottledCode, totp_forms.ActivateTOTPForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["code"].label = _("Code that the app shows")
+        self.offers_security_keys = "webauthn" in settings.MFA_SUPPORTED_TYPES
 
     def clean_code(self) -> str:
         code = super().clean_code()

@@ -13,7 +13,16 @@ from allauth.mfa.totp import views as totp
 from django.urls import path, re_path
 from django.views.generic import RedirectView
 
-from scheduler.web.accounts import ownership, views
+from scheduler.messages import unsubscribing
+from scheduler.web.accounts import (
+    keys,
+    ownership,
+    provider_steps,
+    providers,
+    security_keys,
+    unsubscription,
+    views,
+)
 
 _own = views.attributed
 
@@ -28,6 +37,19 @@ urlpatterns = [
     path(
         "account/reauthenticate/", _own(allauth_views.reauthenticate), name="account_reauthenticate"
     ),
+    # Log-in with other sites
+    path("account/log-ins/", providers.connections, name="socialaccount_connections"),
+    path("account/log-ins/<int:identity_id>/remove/", providers.disconnect, name="log_in_remove"),
+    path("account/log-ins/again/", providers.log_in_again, name="socialaccount_reauthenticate"),
+    path("account/log-ins/new/", providers.sign_up, name="socialaccount_signup"),
+    path("account/log-ins/error/", providers.failed, name="socialaccount_login_error"),
+    path("account/log-ins/cancelled/", providers.cancelled, name="socialaccount_login_cancelled"),
+    path("account/with/<slug:provider_id>/", provider_steps.log_in, name="openid_connect_login"),
+    path(
+        "account/with/<slug:provider_id>/callback/",
+        provider_steps.callback,
+        name="openid_connect_callback",
+    ),
     # The second factor
     path("account/two-factor/", views.proven(base.index), name="mfa_index"),
     path("account/two-factor/authenticate/", base.authenticate, name="mfa_authenticate"),
@@ -41,6 +63,21 @@ urlpatterns = [
         "account/two-factor/totp/deactivate/",
         views.proven(totp.deactivate_totp),
         name="mfa_deactivate_totp",
+    ),
+    path(
+        "account/two-factor/keys/add/",
+        views.proven(security_keys.AddKeyView.as_view()),
+        name="mfa_add_webauthn",
+    ),
+    path(
+        "account/two-factor/keys/<int:pk>/remove/",
+        views.proven(security_keys.RemoveKeyView.as_view()),
+        name="mfa_remove_webauthn",
+    ),
+    path(
+        "account/two-factor/keys/reauthenticate/",
+        security_keys.ReauthenticateKeyView.as_view(),
+        name="mfa_reauthenticate_webauthn",
     ),
     path(
         "account/two-factor/recovery-codes/",
@@ -95,11 +132,14 @@ urlpatterns = [
         name="account_confirm_email",
     ),
     # Keys, tokens and data
-    path("account/keys/", views.keys, name="account_keys"),
+    path("account/keys/", keys.keys, name="account_keys"),
+    path("account/keys/<int:key_id>/", keys.key, name="account_key"),
     path("account/tokens/", views.tokens, name="account_tokens"),
     path("account/tokens/<int:token_id>/revoke/", views.revoke_token, name="account_revoke_token"),
     path("account/data/", views.export, name="account_export"),
     path("account/erase/", views.erase, name="account_erase"),
+    # Letters
+    path(f"{unsubscribing.PATH}<str:token>/", unsubscription.unsubscribe, name="unsubscribe"),
     # Proofs of ownership
     path("account/ownership/", ownership.prove, name="account_ownership"),
     path("ownership/", ownership.verify, name="ownership"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
@@ -25,11 +26,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from scheduler.boinc.rules.addresses import account_file
 from scheduler.credit import manual_grants
-from scheduler.models import Account, AccountKey
+from scheduler.credit.credit_samples import Kind
+from scheduler.models import Account
 from scheduler.people import (
-    account_keys,
     api_tokens,
     audit,
     email_changes,
@@ -39,7 +39,7 @@ from scheduler.people import (
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.personal_data import erasure, own_data
 from scheduler.people.teams import SuccessorChanged
-from scheduler.web import texts
+from scheduler.web import credit_charts, texts
 from scheduler.web.accounts import forms
 from scheduler.web.accounts.adapter import AccountAdapter, absolute, sends_mail
 
@@ -92,7 +92,7 @@ def proven(view: View[P]) -> View[P]:
     return wrapper
 
 
-def _sensitive(view: OwnView[P]) -> View[P]:
+def sensitive(view: OwnView[P]) -> View[P]:
     """Return a view that requires the password or, with a second factor, a code again.
 
     Both are valid for five minutes.
@@ -120,6 +120,7 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
         "email_change": email_changes.pending(account, now=timezone.now()),
         "has_second_factor": second_factors.has_one(account),
         "manual_grants": _shown_grants(account),
+        "credit": credit_charts.chart(request, Kind.ACCOUNT, account.pk, now=timezone.now()),
         "tokens": api_tokens.of_account(account).count(),
         "master_url": settings.PROJECT.master_url,
         "max_exported_rows": texts.number(own_data.MAX_ROWS),
@@ -127,11 +128,11 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
     return _page(request, "home", context)
 
 
-def _shown_grants(account: Account) -> list[tuple[str, str, bool, str]]:
-    """Return the day, the amount, whether it was revoked, and the reason of grants by hand."""
+def _shown_grants(account: Account) -> list[tuple[datetime, str, bool, str]]:
+    """Return the time, the amount, whether it was revoked, and the reason of grants by hand."""
     return [
         (
-            f"{grant.entry.granted_at:%Y-%m-%d}",
+            grant.entry.granted_at,
             texts.amount(abs(grant.entry.amount)),
             grant.entry.amount < 0,
             grant.reason,
@@ -184,6 +185,9 @@ def change_email(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page on which an account gets another address, and mail both addresses."""
     if not sends_mail():
         return _page(request, "no_mail", {})
+    if not account.has_usable_password():
+        messages.info(request, _("Your account has no password. Request a link to set one."))
+        return redirect("account_reset_password")
     form = forms.EmailForm(request.POST or None, request=request)
     if request.method == "POST" and form.is_valid():
         _mail_change(request, form.requested)
@@ -243,25 +247,8 @@ def confirm_email_change(request: HttpRequest, token: str) -> HttpResponseBase:
     return redirect("account_home")
 
 
-@require_safe
-@_sensitive
-def keys(request: HttpRequest, account: Account) -> HttpResponseBase:
-    """Return the page that shows the account's keys."""
-    weak_key = account_keys.weak_key(account)
-    file_name, file_text = account_file(settings.PROJECT.master_url, weak_key)
-    context = {
-        "strong_key": account_keys.login_key(account),
-        "weak_key": weak_key,
-        "file_name": file_name,
-        "file_text": file_text,
-        "submission_keys": account_keys.live_keys(account, AccountKey.Kind.SUBMISSION),
-        "master_url": settings.PROJECT.master_url,
-    }
-    return _page(request, "keys", context)
-
-
 @_read_or_send
-@_sensitive
+@sensitive
 def tokens(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page of API tokens; a new token is shown once.
 
@@ -274,7 +261,7 @@ def tokens(request: HttpRequest, account: Account) -> HttpResponseBase:
     if request.method == "POST" and form.is_valid():
         text, form = form.text, forms.TokenForm(account=account)
     live = [
-        {"row": row, "scopes": api_tokens.scopes_of(row)}
+        {"row": row, "scopes": [forms.scope_label(each) for each in api_tokens.scopes_of(row)]}
         for row in api_tokens.of_account(account).order_by("-pk")
     ]
     context = {"form": form, "tokens": live, "text": text, "master_url": absolute("/")}
@@ -291,7 +278,7 @@ def revoke_token(request: HttpRequest, account: Account, token_id: int) -> HttpR
 
 
 @require_safe
-@_sensitive
+@sensitive
 def export(request: HttpRequest, account: Account) -> HttpResponseBase:  # noqa: ARG001
     """Return what is stored about the account, as a JSON file."""
     parts = own_data.export(account, now=timezone.now())
@@ -301,7 +288,7 @@ def export(request: HttpRequest, account: Account) -> HttpResponseBase:  # noqa:
 
 
 @_read_or_send
-@_sensitive
+@sensitive
 def erase(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page that erases the account."""
     form = forms.ErasureForm(request.POST or None)

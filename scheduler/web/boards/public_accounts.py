@@ -11,8 +11,9 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from scheduler.credit import public_accounts
+from scheduler.credit.credit_samples import Kind
 from scheduler.models import Account
-from scheduler.web import texts
+from scheduler.web import credit_charts, texts
 from scheduler.web.accounts.views import own_page
 from scheduler.web.volunteers import shown
 
@@ -38,6 +39,7 @@ def public_account(request: HttpRequest, account_id: int) -> HttpResponseBase:
         raise Http404
     context = {
         "public": public,
+        "credit": credit_charts.chart(request, Kind.ACCOUNT, public.account.pk, now=timezone.now()),
         "shown_account": public.account,
         "computers": None
         if public.computers is None

@@ -19,5 +19,6 @@ urlpatterns = [
     path("leaderboards/", views.accounts, name="leaderboard_accounts"),
     path("leaderboards/computers/", views.computers, name="leaderboard_computers"),
     path("leaderboards/teams/", views.teams, name="leaderboard_teams"),
+    path("statistics/credit/", views.project_credit, name="project_credit"),
     path("statistics/computers/", views.hardware, name="hardware_statistics"),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from django.http import Http404, HttpRequest
@@ -14,11 +15,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from scheduler.credit import hardware_statistics, leaderboards
+from scheduler.credit.credit_samples import Kind as CreditKind
 from scheduler.credit.hardware_statistics import Kind
 from scheduler.credit.leaderboards import MAX_PLACE, Board
 from scheduler.credit.rules.board_positions import Order
-from scheduler.models import Account
-from scheduler.web import lists, texts
+from scheduler.models import Account, App
+from scheduler.web import credit_charts, fragments, lists, texts
 from scheduler.web.volunteers import shown
 
 #: Lines of a page.
@@ -36,27 +38,13 @@ _COLUMNS: Final = ((Order.TOTAL, _("credit")), (Order.RECENT, _("recent average"
 @require_safe
 @never_cache
 def accounts(request: HttpRequest) -> HttpResponseBase:
-    """Return the leaderboard of accounts, or 404 for an unknown app.
-
-    Parameters are those of `_board`, and `app`, the name of an app whose credit is listed.
-    """
-    listed_apps = leaderboards.apps()
-    name = request.GET.get("app", "")
-    app = next((each for each in listed_apps if each.name == name), None)
-    if name and app is None:
-        raise Http404
-    order = _order(request)
+    """Return the leaderboard of accounts.  Parameters are those of `_board`."""
     account = _visitor(request)
-    query = {} if app is None else {"app": app.name}
-    context = {
-        "apps": listed_apps,
-        "app": app,
-        "own_id": None if account is None else account.pk,
-        "is_unlisted": account is not None and not account.share_statistics,
-    }
-    own_id = None if account is None or not account.share_statistics else account.pk
-    board = leaderboards.account_board(order, app)
-    return _board(request, "accounts", board, context, query=query, own_id=own_id)
+    is_unlisted = account is not None and not account.share_statistics
+    own_id = None if account is None else account.pk
+    context = {"own_id": own_id, "is_unlisted": is_unlisted}
+    find_id = None if is_unlisted else own_id
+    return _board(request, "accounts", leaderboards.account_board, context, own_id=find_id)
 
 
 @require_safe
@@ -65,17 +53,38 @@ def computers(request: HttpRequest) -> HttpResponseBase:
     """Return the leaderboard of computers.  Parameters are those of `_board`."""
     account = _visitor(request)
     context = {"own_id": None if account is None else account.pk}
-    return _board(request, "computers", leaderboards.computer_board(_order(request)), context)
+    return _board(request, "computers", leaderboards.computer_board, context)
 
 
 @require_safe
 @never_cache
 def teams(request: HttpRequest) -> HttpResponseBase:
-    """Return the leaderboard of teams.  Parameters are those of `_board`."""
+    """Return the leaderboard of teams.
+
+    Parameters are those of `_board`, and without an app, `type`, the name of a type of team, such
+    as ``primary_school``; another one selects all teams.
+    """
     account = _visitor(request)
     own_id = None if account is None else account.team_id
-    board = leaderboards.team_board(_order(request))
-    return _board(request, "teams", board, {"own_id": own_id}, own_id=own_id)
+    kinds = {kind.name.lower(): kind for kind in leaderboards.TEAM_KINDS}
+    name = "" if request.GET.get("app") else request.GET.get("type", "")
+    kind = kinds.get(name)
+    context = {
+        "own_id": own_id,
+        "kind": None if kind is None else kind.value,
+        "kinds": [
+            (value, texts.translated(each.label.lower()), each is kind)
+            for value, each in kinds.items()
+        ],
+    }
+    return _board(
+        request,
+        "teams",
+        lambda order, app: leaderboards.team_board(order, app, kind),
+        context,
+        query={} if kind is None else {"type": name},
+        own_id=own_id,
+    )
 
 
 @require_safe
@@ -106,31 +115,53 @@ def hardware(request: HttpRequest) -> HttpResponseBase:
     return TemplateResponse(request, "boards/hardware.html", context)
 
 
+@require_safe
+@never_cache
+def project_credit(request: HttpRequest) -> HttpResponseBase:
+    """Return the page with the credit per day of the whole project."""
+    context = {"credit": credit_charts.chart(request, CreditKind.PROJECT, 0, now=timezone.now())}
+    return TemplateResponse(request, "boards/project_credit.html", context)
+
+
 def _visitor(request: HttpRequest) -> Account | None:
     return request.user if isinstance(request.user, Account) else None
 
 
 def _order(request: HttpRequest) -> Order:
-    chosen = request.GET.get("sort", "")
-    return Order(chosen) if chosen in set(Order) else Order.TOTAL
+    return lists.choice(request.GET.get("sort", ""), Order) or Order.TOTAL
+
+
+def _app(request: HttpRequest, listed_apps: Sequence[App]) -> App | None:
+    """Return the app whose credit is listed, None for all; raises `Http404` for an unknown one."""
+    name = request.GET.get("app", "")
+    app = next((each for each in listed_apps if each.name == name), None)
+    if name and app is None:
+        raise Http404
+    return app
 
 
 def _board(
     request: HttpRequest,
     name: str,
-    board: Board,
+    board_of: Callable[[Order, App | None], Board],
     context: dict[str, Any],
     *,
     query: dict[str, str] | None = None,
     own_id: int | None = None,
 ) -> HttpResponseBase:
-    """Return a page of a leaderboard.
+    """Return a page of a leaderboard, or 404 for an unknown app.
 
-    Parameters are `sort`, an `Order`, and `below`, the sealed position above the page.  Invalid
-    ones select the default.  `query` has the other parameters of the page's links, and `own_id` is
-    the id of the visitor's line.
+    Parameters are `app`, the name of an app whose credit is listed, `sort`, an `Order`, and
+    `below`, the sealed position above the page.  An invalid `sort` or `below` selects the default.
+    `query` has the other parameters of the page's links, and `own_id` is the id of the visitor's
+    line.
     """
-    query = query or {}
+    listed_apps = leaderboards.apps()
+    app = _app(request, listed_apps)
+    of_app = {} if app is None else {"app": app.name}
+    link_query = lists.link(**of_app) if of_app else ""
+    query = of_app | (query or {})
+    board = board_of(_order(request), app)
     link_position = request.GET.get("below", "")
     page, below = lists.page_at(
         link_position,
@@ -141,11 +172,15 @@ def _board(
     context |= {
         "board": name,
         "boards": [
-            (reverse(f"leaderboard_{each}"), label, each == name) for each, label in _BOARDS
+            (reverse(f"leaderboard_{each}") + link_query, label, each == name)
+            for each, label in _BOARDS
         ],
+        "apps": listed_apps,
+        "app": app,
         "sort": board.order.value,
         "columns": {
             order.value: {
+                "key": order.value,
                 "label": label,
                 "link": lists.link(**query, sort=order.value),
                 "direction": "descending" if order is board.order else "",
@@ -162,4 +197,4 @@ def _board(
     }
     if name == "computers":
         context["lines"] = [(line, shown.processor_of(line.row)) for line in page.lines]
-    return TemplateResponse(request, f"boards/{name}.html", context)
+    return fragments.list_page(request, f"boards/{name}.html", context)

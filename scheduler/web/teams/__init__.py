@@ -1,1 +1,1 @@
-"""The pages of teams: a list, and the tools of members and founders."""
+"""The pages of teams: a list, and the tools of members and their leaders."""

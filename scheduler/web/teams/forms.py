@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from django import forms
 from django.http import QueryDict
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from scheduler.models import Team
 from scheduler.people.account_keys import BadName
@@ -22,9 +23,18 @@ from scheduler.people.teams.team_profiles import (
 from scheduler.people.throttle import TooManyAttempts
 from scheduler.web.texts import translated
 
+_NO_KIND: Final = pgettext_lazy("type of a team", "None")
+
 
 def _kinds() -> list[tuple[int, str]]:
-    return [(kind.value, translated(kind.label.capitalize())) for kind in Team.Kind]
+    return [
+        (kind.value, str(_NO_KIND) if kind == Team.Kind.NONE else translated(_label(kind)))
+        for kind in Team.Kind
+    ]
+
+
+def _label(kind: Team.Kind) -> str:
+    return str(kind.label.capitalize())
 
 
 class LinesField(forms.CharField):

@@ -1,25 +1,24 @@
-"""The pages with which accounts create, join, leave and lead teams."""
+"""The pages with which accounts create, join, leave, lead and delete teams."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, fields
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_http_methods, require_POST
 
-from scheduler.models import Account, Team
-from scheduler.people import teams
-from scheduler.people.teams import TeamProfile, TeamRefused, team_lists, team_views
+from scheduler.models import Account
+from scheduler.people import team_reads, teams
+from scheduler.people.teams import TeamProfile, team_lists, team_views
 from scheduler.web.accounts.views import own_page
+from scheduler.web.teams.access import find, led, managed, page, refusals_shown
 from scheduler.web.teams.forms import TeamChangeForm, TeamForm
-from scheduler.web.texts import translated
 
 _read_or_send = require_http_methods(["GET", "HEAD", "POST"])
 _FIELDS: Final = tuple(field.name for field in fields(TeamProfile))
@@ -35,14 +34,14 @@ def create(request: HttpRequest, account: Account) -> HttpResponseBase:
             team = teams.create(account, TeamProfile(**form.cleaned_data), now=timezone.now())
             messages.success(request, _("The team is created. You lead it."))
             return redirect("team", team.pk)
-    return _page(request, "create", {"form": form, "own_team": account.team})
+    return page(request, "create", {"form": form, "own_team": account.team})
 
 
 @_read_or_send
 @own_page
 def edit(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
-    """Return the form that changes a team, for its founder; a POST changes it."""
-    team = _led(account, team_id)
+    """Return the form that changes a team, for those who manage it; a POST changes it."""
+    team = managed(account, team_id)
     initial = {name: getattr(team, name) for name in _FIELDS}
     form = TeamChangeForm(request.POST or None, initial=initial)
     if request.method == "POST" and form.is_valid():
@@ -52,19 +51,16 @@ def edit(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBa
                 teams.change(team.pk, edited_fields, by=account, now=timezone.now())
             messages.success(request, _("Your changes are saved."))
             return redirect("team", team.pk)
-    return _page(request, "edit", {"form": form, "team": team})
+    return page(request, "edit", {"form": form, "team": team})
 
 
 @require_POST
 @own_page
 def join(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
     """Make the account a member of the team."""
-    _find(team_id)
-    try:
+    find(team_id)
+    with refusals_shown(request):
         team = teams.join(account, team_id)
-    except TeamRefused as refusal:
-        messages.error(request, translated(str(refusal)))
-    else:
         messages.success(request, _("You are a member of %(team)s.") % {"team": team.name})
     return redirect("team", team_id)
 
@@ -75,13 +71,26 @@ def leave(request: HttpRequest, account: Account, team_id: int) -> HttpResponseB
     """Remove the account from the team; a page of a former team changes nothing."""
     if account.team_id != team_id:
         raise Http404
-    try:
+    with refusals_shown(request):
         teams.leave(account)
-    except TeamRefused as refusal:
-        messages.error(request, translated(str(refusal)))
-    else:
         messages.success(request, _("You left the team. Your credit stays with it."))
     return redirect("team", team_id)
+
+
+@_read_or_send
+@own_page
+def delete(request: HttpRequest, account: Account, team_id: int) -> HttpResponseBase:
+    """Return the page that asks the founder whether to delete the team; a POST deletes it."""
+    team = led(account, team_id)
+    if request.method != "POST":
+        is_alone = team_lists.count_members(team_id, all_active=True) == 1
+        return page(request, "delete", {"team": team, "is_alone": is_alone})
+    next_page: tuple[str | int, ...] = ("team", team_id)
+    with refusals_shown(request):
+        teams.delete(team_id, by=account, now=timezone.now())
+        messages.success(request, _("The team %(team)s is deleted.") % {"team": team.name})
+        next_page = ("teams",)
+    return redirect(*next_page)
 
 
 @require_POST
@@ -91,7 +100,7 @@ def foundership(request: HttpRequest, account: Account, team_id: int) -> HttpRes
     if account.team_id != team_id:
         raise Http404
     now = timezone.now()
-    try:
+    with refusals_shown(request):
         match request.POST.get("action", ""):
             case "request":
                 team = teams.request_foundership(account, now=now)
@@ -101,9 +110,6 @@ def foundership(request: HttpRequest, account: Account, team_id: int) -> HttpRes
                 team = teams.decline_request(team_id, by=account, now=now)
             case _:
                 raise Http404
-    except TeamRefused as refusal:
-        messages.error(request, translated(str(refusal)))
-    else:
         if team.founder_id == account.pk and request.POST["action"] != "decline":
             messages.success(request, _("You lead the team."))
         elif team.requested_by_id == account.pk:
@@ -118,46 +124,33 @@ def foundership(request: HttpRequest, account: Account, team_id: int) -> HttpRes
 def member(
     request: HttpRequest, account: Account, team_id: int, account_id: int
 ) -> HttpResponseBase:
-    """Return the page of a member for the founder; a POST removes them or makes them founder."""
-    team = _led(account, team_id)
+    """Return the page of a member; a POST removes them or, from the founder, makes them founder.
+
+    Administrators get 404 for the founder and for other administrators.
+    """
+    team = managed(account, team_id)
+    is_founder = team.founder_id == account.pk
     other = team_lists.member(team_id, account_id)
     if other is None or other.pk == account.pk:
         raise Http404
+    is_administrator = team_reads.is_administrator(team, other)
+    if not is_founder and (is_administrator or other.pk == team.founder_id):
+        raise Http404
     name = team_views.name_of(other.pk, other.name)
     if request.method != "POST":
-        return _page(request, "member", {"team": team, "member": other, "name": name})
+        context = {"team": team, "member": other, "name": name}
+        context |= {"is_founder": is_founder, "is_administrator": is_administrator}
+        return page(request, "member", context)
     now = timezone.now()
-    try:
+    with refusals_shown(request):
         match request.POST.get("action", ""):
             case "remove":
                 teams.remove_member(team_id, other.pk, by=account, now=now)
                 text = _("%(name)s is not a member any more.")
-            case "transfer":
+            case "transfer" if is_founder:
                 teams.transfer(team_id, other.pk, by=account, now=now)
                 text = _("%(name)s leads the team now.")
             case _:
                 raise Http404
-    except TeamRefused as refusal:
-        messages.error(request, translated(str(refusal)))
-    else:
         messages.success(request, text % {"name": name})
     return redirect("team", team_id)
-
-
-def _find(team_id: int) -> Team:
-    team = Team.objects.filter(pk=team_id).first()
-    if team is None:
-        raise Http404
-    return team
-
-
-def _led(account: Account, team_id: int) -> Team:
-    """Return the team; raise 404 if the account is not its founder."""
-    team = _find(team_id)
-    if team.founder_id != account.pk:
-        raise Http404
-    return team
-
-
-def _page(request: HttpRequest, name: str, context: dict[str, Any]) -> TemplateResponse:
-    return TemplateResponse(request, f"teams/{name}.html", context)

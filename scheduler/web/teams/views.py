@@ -7,15 +7,16 @@ from typing import Any, Final
 from django.http import Http404, HttpRequest
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.template.response import TemplateResponse
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.views.decorators.http import require_safe
 
 from scheduler.credit import badges
+from scheduler.credit.credit_samples import Kind
 from scheduler.models import Account, Team
 from scheduler.people.teams import team_lists, team_views
-from scheduler.web import lists
+from scheduler.people.teams.team_views import TeamView
+from scheduler.web import credit_charts, fragments, lists
 from scheduler.web.accounts.views import attributed
 from scheduler.web.texts import translated
 from scheduler.web.volunteers.shown import time_of
@@ -66,7 +67,7 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
         "is_bad_position": link_position != after,
         "max_matches": team_lists.MAX_MATCHES,
     }
-    return _page(request, "teams", context)
+    return fragments.list_page(request, "teams/teams.html", context)
 
 
 @require_safe
@@ -74,8 +75,8 @@ def team_list(request: HttpRequest) -> HttpResponseBase:
 def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
     """Return the page of a team, with its members who share their statistics.
 
-    The founder sees the other active members, too.  Parameters are those of `team_list`, without
-    `q`.
+    The founder and the administrators see the other active members, too.  Parameters are those of
+    `team_list`, without `q`.
     """
     viewer = request.user if isinstance(request.user, Account) else None
     now = timezone.now()
@@ -87,7 +88,7 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
     listed, after = lists.page_at(
         link_position,
         lambda position: team_lists.members(
-            team_id, all_active=view.is_founder, order=order, after=position, count=MEMBERS_PER_PAGE
+            team_id, all_active=view.may_manage, order=order, after=position, count=MEMBERS_PER_PAGE
         ),
     )
     context = {
@@ -99,12 +100,14 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
         "own_team": None if viewer is None or view.is_member else viewer.team,
         "is_listed": viewer is not None and viewer.share_statistics,
         "step_at": time_of(view.step_at, now=now),
-        "members": [
+        "members": [_member(each, view, viewer) for each in listed.rows],
+        "administrators": [
             {"account": each, "name": team_views.name_of(each.pk, each.name)}
-            for each in listed.rows
+            for each in view.administrators
         ],
+        "credit": credit_charts.chart(request, Kind.TEAM, team_id, now=now),
         "held_badges": badges.of_team(team_id),
-        "member_count": team_lists.count_members(team_id, all_active=view.is_founder),
+        "member_count": team_lists.count_members(team_id, all_active=view.may_manage),
         "max_members": team_lists.MAX_MEMBERS,
         "columns": {
             key: lists.column(key, label, first, order) for key, label, first in _MEMBER_COLUMNS
@@ -113,7 +116,18 @@ def team(request: HttpRequest, team_id: int) -> HttpResponseBase:
         "next": lists.link(sort=order, after=listed.next) if listed.next else "",
         "is_bad_position": link_position != after,
     }
-    return _page(request, "team", context)
+    return fragments.list_page(request, "teams/team.html", context)
+
+
+def _member(account: Account, view: TeamView, viewer: Account | None) -> dict[str, Any]:
+    """Return a line of the list of members, with what the visitor can do."""
+    is_other = viewer is None or account.pk != viewer.pk
+    return {
+        "account": account,
+        "name": team_views.name_of(account.pk, account.name),
+        "is_administrator": account.pk in {each.pk for each in view.administrators},
+        "is_managed": is_other and view.may_remove(account.pk),
+    }
 
 
 @require_safe
@@ -126,7 +140,3 @@ def team_display(request: HttpRequest) -> HttpResponseBase:
 def kind_of(team: Team) -> str:
     """Return the type of a team in words, or an empty text if it has none."""
     return "" if team.kind == Team.Kind.NONE else translated(Team.Kind(team.kind).label.lower())
-
-
-def _page(request: HttpRequest, name: str, context: dict[str, Any]) -> TemplateResponse:
-    return TemplateResponse(request, f"teams/{name}.html", context)

@@ -9,12 +9,13 @@ from typing import Any, Final
 
 from django.utils.timesince import timesince
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, npgettext_lazy
+from django.utils.translation import gettext_lazy, npgettext_lazy, pgettext_lazy
 
 from scheduler.hosts import own_hosts
 from scheduler.hosts.decision_texts import Decision
 from scheduler.hosts.machines import Gpu
 from scheduler.models import Host
+from scheduler.models.science import CreditRule
 from scheduler.web.texts import number, translated
 from scheduler.work.volunteers.own_result import ResultDetails
 from scheduler.work.volunteers.result_lists import OwnResult
@@ -34,6 +35,13 @@ VENUES: Final = {
     "home": gettext_lazy("home"),
     "school": gettext_lazy("school"),
     "work": gettext_lazy("work"),
+}
+#: The rules of credit, with their labels.
+_RULES: Final = {
+    CreditRule.FIXED.value: pgettext_lazy("rule of credit", "fixed"),
+    CreditRule.RUNTIME.value: pgettext_lazy("rule of credit", "runtime"),
+    CreditRule.ADAPTIVE.value: pgettext_lazy("rule of credit", "adaptive"),
+    CreditRule.NONE.value: pgettext_lazy("rule of credit", "none"),
 }
 #: The units of distances from now.  In German, they have another case than in Django's texts.
 _TIME_STRINGS: Final = {
@@ -126,8 +134,18 @@ def decision_row(decision: Decision, *, now: datetime) -> dict[str, Any]:
         "decision": decision,
         "time": time_of(decision.at, now=now),
         "summary": translated(decision.summary),
-        "reasons": [(reason, translated(reason.text)) for reason in decision.reasons],
+        "reasons": [
+            (reason, translated(reason.text), translated(reason.detail))
+            for reason in decision.reasons
+        ],
+        "messages": [_message(text) for text in decision.messages],
     }
+
+
+def _message(text: str) -> tuple[str, str]:
+    """Return a message to a client, and the original text if the former is a translation."""
+    shown_text = translated(text)
+    return shown_text, "" if shown_text == text else text
 
 
 def result_row(row: OwnResult, *, now: datetime) -> dict[str, Any]:
@@ -151,7 +169,10 @@ def result_details(details: ResultDetails, *, now: datetime) -> dict[str, Any]:
     return {
         "details": details,
         "why": translated(details.why),
-        "grants": [(grant, translated(grant.why)) for grant in details.grants],
+        "grants": [
+            (grant, str(_RULES.get(grant.rule, grant.rule)), translated(grant.why))
+            for grant in details.grants
+        ],
         "result": result,
         "state": state_label(details.state),
         "app": result.app.user_friendly_name or result.app.name,
@@ -166,7 +187,8 @@ def result_details(details: ResultDetails, *, now: datetime) -> dict[str, Any]:
         "speed": _speed(result.flops_estimate, "FLOPS"),
         "progress": f"{100 * result.fraction_done:.0f} %",
         "timeline": [
-            (time_of(step.at, now=now), translated(step.text)) for step in details.timeline
+            (time_of(step.at, now=now), translated(step.sentence), step.text)
+            for step in details.timeline
         ],
         "siblings": None
         if details.siblings is None

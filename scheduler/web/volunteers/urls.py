@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from scheduler.web.volunteers import preferences, views
+from scheduler.web.volunteers import preferences, views, workunits
 
 urlpatterns = [
     path("account/computers/", views.computers, name="account_computers"),
@@ -26,6 +26,7 @@ urlpatterns = [
     ),
     path("account/results/", views.results, name="account_results"),
     path("account/results/<int:result_id>/", views.result, name="account_result"),
+    path("account/workunits/<int:workunit_id>/", workunits.workunit, name="account_workunit"),
     path(
         "account/preferences/computing/",
         preferences.computing,

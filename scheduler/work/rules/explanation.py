@@ -29,6 +29,8 @@ from scheduler.work.rules.error_texts import LastError
 MAX_NAMED_HOSTS = 20
 #: Maximum number of parents that are named; further parents are only counted.
 MAX_NAMED_PARENTS = 10
+#: Maximum number of app versions in a staged roll-out that are named.
+MAX_NAMED_VERSIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,9 @@ class Surroundings:
     hold_code: int | None = None
     #: The reason why no work of its app is sent, as a sentence; empty if work is sent.
     app_not_served: str = ""
+    #: A sentence for each version that is sent to a share of the hosts, at most
+    #: `MAX_NAMED_VERSIONS`.
+    rollouts: tuple[str, ...] = ()
     queue: str = ""
     #: The task list with which the results of the workunit are sent, as a sentence.
     task_list: str = ""
@@ -135,6 +140,7 @@ def explain(
 def explain_sending(around: Surroundings) -> tuple[str, ...]:
     """Return sentences that describe why a result is still unsent, and when it is given up."""
     lines = [around.app_not_served] if around.app_not_served else []
+    lines += around.rollouts
     lines += [f"is sent only to {around.target}"] if around.target else []
     lines += [around.queue] if around.queue else []
     lines += [around.task_list] if around.task_list else []

@@ -54,6 +54,8 @@ class NewLists:
         self, rows: Sequence[ListedRow], ids: Sequence[int], priorities: Sequence[int]
     ) -> list[str]:
         """Return the text of the column `bundle_id` for each row; creates new lists."""
+        if not self._in_lists and all(row.bundle is None for row in rows):
+            return [_SINGLE] * len(rows)
         labels: dict[str, int] = {}
         for row, priority in zip(rows, priorities, strict=True):
             if row.bundle is not None and row.bundle not in self._ids:

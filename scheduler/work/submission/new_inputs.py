@@ -45,7 +45,9 @@ def keep(
     Calls `on_largest` with the largest total size of the inputs of one workunit, in bytes.  Raises
     the exceptions of `download_files.keep`.
     """
-    listed = {file for workunit in workunits for file in workunit.input_files}
+    # By identity: often all workunits have the same file objects, whose hashes take long.
+    files = {id(file): file for workunit in workunits for file in workunit.input_files}
+    listed = set(files.values())
     if not listed:
         return {}
     wanted, names, digests = {}, set(), set()
@@ -66,15 +68,14 @@ def keep(
             return by_name[file.known_as]
         return by_sha[file.sha256 or contents[_source(file)].digest.sha256]
 
+    stored = {key: row(file) for key, file in files.items()}
     kept: Kept = {}
     largest = 0
     for index, workunit in enumerate(workunits):
         if workunit.input_files:
-            rows = [row(file) for file in workunit.input_files]
-            kept[index] = [
-                (stored.id, file) for stored, file in zip(rows, workunit.input_files, strict=True)
-            ]
-            largest = max(largest, sum(stored.nbytes for stored in rows))
+            kept[index] = [(stored[id(file)].id, file) for file in workunit.input_files]
+            nbytes = sum([stored[id(file)].nbytes for file in workunit.input_files])
+            largest = max(largest, nbytes)
     on_largest(largest)
     return kept
 

@@ -21,4 +21,4 @@ SELECT
     NULL AS merged_into_id,
     FALSE AS denied
 FROM team
-WHERE id = any(%(teams)s::bigint[])
+WHERE id = any(%(teams)s::bigint[]) AND deleted_at IS NULL

@@ -125,20 +125,25 @@ class WorkunitChecks:
 
         Runs a statement only if a workunit targets a host, an account or a team.
         """
-        addressees = _addressees(workunits)
+        shapes = new_workunits.Shapes.of(workunits)
+        firsts = shapes.firsts
+        addressees = addressees_of(firsts)
         own = new_workunits.faults(
-            workunits, max_output_bytes=settings.PROJECT.max_output_bytes, now=self._now
+            workunits,
+            shapes=shapes,
+            max_output_bytes=settings.PROJECT.max_output_bytes,
+            now=self._now,
         )
         if self._target.rules.kind != "native":
             own = _with_refused_names(own, workunits)
-        self._read_queues(workunits)
-        queued = queueing.faults(workunits, app=self._target.name, queues=self.queues)
-        aimed = aiming.faults(workunits, app=self._target.rules, addressees=addressees)
-        self.survey.add(workunits)
-        warnings = aiming.warnings(workunits, app=self._target.rules, addressees=addressees)
-        self._aimed |= dict.fromkeys(warnings)
-        self._has_priority = self._has_priority or any(w.priority is not None for w in workunits)
-        listed = bundling.faults(workunits, app=self._target.rules, has_batch=self._has_batch)
+        self._read_queues(firsts)
+        app = self._target.rules
+        queued = shapes.spread(queueing.faults(firsts, app=app.name, queues=self.queues))
+        aimed = shapes.spread(aiming.faults(firsts, app=app, addressees=addressees))
+        self.survey.add(shapes)
+        self._aimed |= dict.fromkeys(aiming.warnings(firsts, app=app, addressees=addressees))
+        self._has_priority = self._has_priority or any(w.priority is not None for w in firsts)
+        listed = bundling.faults(workunits, app=app, has_batch=self._has_batch)
         if not (aimed or queued or listed):
             return own
         return {
@@ -246,7 +251,7 @@ def may_set_priority(submitter: Account | None) -> bool:
     )
 
 
-def _addressees(workunits: Sequence[NewWorkunit]) -> Addressees:
+def addressees_of(workunits: Sequence[NewWorkunit]) -> Addressees:
     """Read the targets of workunits; runs no statement if no workunit has a target."""
     params = {
         f"{kind}s": sorted({id_ for id_ in map(target_of, workunits) if id_ is not None})

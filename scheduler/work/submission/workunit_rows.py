@@ -97,6 +97,17 @@ class WorkunitRow(NamedTuple):
     can_be_listed: bool = False
 
 
+class _SharedValues(NamedTuple):
+    """The values of a `WorkunitRow` that are equal for workunits of one shape."""
+
+    hold_code: int | None
+    pending: int
+    priority: int | None
+    operations: float
+    columns: str
+    can_be_listed: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionContext:
     """The app, the batch and the batch's settings, which all workunits of a submission share.
@@ -124,39 +135,51 @@ class WorkunitWriter:
     ) -> None:
         self._honors_priorities = honors_priorities
         self._queues = queues
-        #: By shape: the text of the columns, and whether task lists may contain such workunits.
-        self._shared: dict[tuple[object, ...], tuple[str, bool]] = {}
+        self._shared: dict[tuple[object, ...], _SharedValues] = {}
+        #: The shape of the workunit before, and its values.
+        self._last: tuple[tuple[object, ...], _SharedValues] | None = None
 
     def prepare(
         self, workunit: NewWorkunit, name: str, inputs: Sequence[tuple[int, NewFile]]
     ) -> WorkunitRow:
         """Return the row of a valid workunit; `inputs` are pairs of a file id and an input file."""
         key = new_workunits.shape(workunit)
+        # Often the shape of the workunit before; a comparison is faster than a hash.
+        if self._last is None or key != self._last[0]:
+            self._last = key, self._values_of(workunit, key)
+        shared = self._last[1]
+        meta = escaped(json.dumps(dict(workunit.meta))) if workunit.meta else "{}"
+        return WorkunitRow(
+            name,
+            shared.hold_code,
+            shared.pending,
+            shared.priority,
+            shared.operations,
+            f"{escaped(workunit.command_line)}\t{meta}",
+            shared.columns,
+            tuple([(file_id, _reference(file)) for file_id, file in inputs]) if inputs else (),
+            workunit.after,
+            workunit.continuations,
+            workunit.bundle,
+            shared.can_be_listed,
+        )
+
+    def _values_of(self, workunit: NewWorkunit, key: tuple[object, ...]) -> _SharedValues:
+        """Return the values that workunits with this shape share, from the cache if possible."""
         shared = self._shared.get(key)
         if shared is None:
             if len(self._shared) >= _MAX_CACHED_KINDS:
                 self._shared.clear()
             queue_id = None if workunit.queue is None else self._queues[workunit.queue].id
-            shared = self._shared[key] = (
+            shared = self._shared[key] = _SharedValues(
+                workunit.hold,
+                workunit.pending_dependency_count,
+                workunit.priority if self._honors_priorities else None,
+                workunit.operations,
                 _shared_columns(workunit, queue_id),
                 bundling.can_be_listed(workunit),
             )
-        columns, can_be_listed = shared
-        meta = escaped(json.dumps(dict(workunit.meta))) if workunit.meta else "{}"
-        return WorkunitRow(
-            name,
-            workunit.hold,
-            workunit.pending_dependency_count,
-            workunit.priority if self._honors_priorities else None,
-            workunit.operations,
-            f"{escaped(workunit.command_line)}\t{meta}",
-            columns,
-            tuple([(file_id, _reference(file)) for file_id, file in inputs]) if inputs else (),
-            workunit.after,
-            workunit.continuations,
-            workunit.bundle,
-            can_be_listed,
-        )
+        return shared
 
 
 def write(
@@ -278,11 +301,19 @@ def _workunits(
     continued: Collection[str],
 ) -> str:
     """Return the text for COPY, with columns in the order of `copy_workunits.sql`."""
+    may_be_released = not (context.waits or continued)
+    release = [
+        _RELEASED_COLUMNS
+        if may_be_released and row.hold_code is None and not (row.pending or row.after)
+        else _release_columns(row, context, continued)
+        for row in chunk
+    ]
+    columns = zip(ids, chunk, priorities, release, bundle_ids, strict=True)
     return "".join(
         [
-            f"{id_}\t{row.name}\t{priority}\t{_release_columns(row, context, continued)}"
+            f"{id_}\t{row.name}\t{priority}\t{released}"
             f"\t{row.own_columns}\t{row.shared_columns}\t{bundle}{end}"
-            for id_, row, priority, bundle in zip(ids, chunk, priorities, bundle_ids, strict=True)
+            for id_, row, priority, released, bundle in columns
         ]
     )
 

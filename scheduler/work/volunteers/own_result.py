@@ -18,7 +18,9 @@ from django.db.models.functions import Right
 
 from scheduler.lifecycle import Axis, ResultState, ServerState
 from scheduler.models import Account, CreditEntry, Result
+from scheduler.people import sharing
 from scheduler.work.timeline import describe_move, moves_of
+from scheduler.work.volunteers import timeline_texts
 from scheduler.work.volunteers.result_states import OwnState, state_of, why, why_credit
 
 #: Limits on what one page shows.
@@ -37,7 +39,7 @@ class Sibling:
 
     `state` is None for a result that was not sent yet.  `own_id` is the id of the result if it
     belongs to the same account.  `shown_host_id` is the id of its host if the host's owner shows
-    their computers.
+    it.
     """
 
     state: OwnState | None
@@ -47,15 +49,19 @@ class Sibling:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A step of the timeline, as text."""
+    """A step of the timeline: a sentence, and the labels of the move as text."""
 
     at: datetime
     text: str
+    sentence: str
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Credit that was granted for the result, and how the rule computes it."""
+    """Credit that was granted for the result, and how the rule computes it.
+
+    For a valid result, `rule` is the app's rule, which staff may have changed since the grant.
+    """
 
     at: datetime
     amount: Decimal
@@ -109,11 +115,16 @@ def _timeline(result: Result) -> tuple[Moment, ...]:
     for entry in moves:
         if (entry.axis, entry.target) not in _BEFORE_SENDING and entry.axis in _AXES:
             labels = describe_move(entry)
-            moments.append(Moment(entry.at, f"{labels.target}: {labels.because}"))
+            text = f"{labels.target}: {labels.because}"
+            sentence = timeline_texts.sentence_of(entry.axis, entry.target, entry.because)
+            moments.append(Moment(entry.at, text, sentence))
     if moments:
         return tuple(moments)
-    stored = ((result.sent_at, "sent"), (result.received_at, "ended"))
-    return tuple(Moment(at, text) for at, text in stored if at is not None)
+    stored = (
+        (result.sent_at, "sent", timeline_texts.SENT),
+        (result.received_at, "ended", timeline_texts.ENDED),
+    )
+    return tuple(Moment(at, text, sentence) for at, text, sentence in stored if at is not None)
 
 
 def _siblings(account: Account, result: Result) -> tuple[Sibling, ...] | None:
@@ -134,17 +145,18 @@ def _sibling(account: Account, row: Result) -> Sibling:
     if host is None:
         return Sibling(None, None, None)
     is_own = host.account_id == account.pk
-    is_shown = host.account.is_active and host.account.show_hosts and host.merged_into_id is None
     return Sibling(
         state=state_of(row.server_state, row.outcome, row.validate_state),
         own_id=row.pk if is_own else None,
-        shown_host_id=host.pk if is_shown and not is_own else None,
+        shown_host_id=host.pk if not is_own and sharing.is_shown(host) else None,
     )
 
 
 def _grants(result: Result) -> tuple[Grant, ...]:
     entries = CreditEntry.objects.filter(result_id=result.pk, amount__gt=0).order_by("pk")
-    return tuple(
-        Grant(entry.granted_at, entry.amount, entry.rule, why_credit(entry.rule))
-        for entry in entries
-    )
+    return tuple(_grant(entry, result.app.credit_rule) for entry in entries)
+
+
+def _grant(entry: CreditEntry, rule_of_app: str) -> Grant:
+    rule = rule_of_app if entry.rule == CreditEntry.VALIDATED else entry.rule
+    return Grant(entry.granted_at, entry.amount, rule, why_credit(rule))

@@ -101,7 +101,7 @@ chosen AS (
 )
 
 SELECT
-    lowest.id AS lowest_id,
+    lowest.id AS edge_id,
     r.id,
     r.workunit_id,
     coalesce(nullif(app.user_friendly_name, ''), app.name) AS app,

@@ -5,6 +5,9 @@ computer, which two indexes by host deliver: that of results in progress, and th
 filter by state could examine all results of a computer, for example for its only invalid one, so a
 filtered page examines about `MAX_READ` ended results.  If they contain too few matches, the page is
 short or empty, and the next page begins below `older_than`.
+
+The same indexes deliver the oldest results first.  Other orders, such as that of deadlines, run
+times or credit, would each need a further index of `result`, which every report would write.
 """
 
 from __future__ import annotations
@@ -59,10 +62,15 @@ class OwnResult:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage:
-    """A page of results; the next page begins below the id `older_than`, None after the last."""
+    """A page of results, which ends before the first row of the next page.
+
+    The next page begins below the id `older_than` if the newest results are first, and above
+    `newer_than` if the oldest are; both are None on the last page.
+    """
 
     rows: tuple[OwnResult, ...]
-    older_than: int | None
+    older_than: int | None = None
+    newer_than: int | None = None
 
 
 def newest(
@@ -78,26 +86,63 @@ def newest(
     A `host_id` of another account has no results.  A page can be shorter than `count` although
     older results exist; see `MAX_READ`.
     """
-    with_running = state in (None, OwnState.IN_PROGRESS)
-    fetched: list[dict[str, Any]] = sql.fetch(
+    rows, lowest_id = _read(
         "work/volunteers/read_own_results",
+        account,
+        host_id=host_id,
+        state=state,
+        count=count,
+        below=_MAX_ID if below is None else below,
+    )
+    if len(rows) > count:
+        return ResultPage(tuple(rows[:count]), older_than=rows[count - 1].id)
+    return ResultPage(tuple(rows), older_than=lowest_id or None)
+
+
+def oldest(
+    account: Account,
+    *,
+    host_id: int | None = None,
+    state: OwnState | None = None,
+    above: int | None = None,
+    count: int,
+) -> ResultPage:
+    """Return at most `count` results with ids greater than `above`, oldest first, as `newest`."""
+    rows, highest_id = _read(
+        "work/volunteers/read_oldest_own_results",
+        account,
+        host_id=host_id,
+        state=state,
+        count=count,
+        above=0 if above is None else above,
+    )
+    if len(rows) > count:
+        return ResultPage(tuple(rows[:count]), newer_than=rows[count - 1].id)
+    return ResultPage(tuple(rows), newer_than=highest_id)
+
+
+def _read(
+    statement: str,
+    account: Account,
+    *,
+    host_id: int | None,
+    state: OwnState | None,
+    count: int,
+    **position: int,
+) -> tuple[list[OwnResult], int | None]:
+    """Return at most `count` + 1 results, and the id beyond which results were not examined."""
+    fetched: list[dict[str, Any]] = sql.fetch(
+        statement,
         {
             "account_id": account.pk,
             "host_id": host_id,
-            "below": _MAX_ID if below is None else below,
             "count": count + 1,
             # Without a filter, the rows of the page itself are sufficient.
             "max_read": 0 if state is None else MAX_READ,
-            "with_running": with_running,
+            "with_running": state in (None, OwnState.IN_PROGRESS),
             "codes": [] if state is OwnState.IN_PROGRESS else codes_of(state),
+            **position,
         },
     )
-    lowest_id = fetched[0]["lowest_id"]
-    rows = [
-        OwnResult(**{name: value for name, value in row.items() if name != "lowest_id"})
-        for row in fetched
-        if row["id"] is not None
-    ]
-    if len(rows) > count:
-        return ResultPage(tuple(rows[:count]), rows[count - 1].id)
-    return ResultPage(tuple(rows), lowest_id or None)
+    edges = [row.pop("edge_id") for row in fetched]
+    return [OwnResult(**row) for row in fetched if row["id"] is not None], edges[0]

@@ -32,10 +32,12 @@ def test_an_app_is_created_with_its_kind_and_rules() -> None:
     said = run(
         "create_app", "wave", "--kind", "script", "--success-rule", "both",
         "--workunit-defaults", '{"min_quorum": 2}', "--one-result-per", "host",
+        "--description", "Looks for gravity waves.",
     )  # fmt: skip
     assert said.startswith("Created app wave of kind script.")
     app = App.objects.get()
     assert (app.kind, app.success_rule, app.user_friendly_name) == ("script", "both", "wave")
+    assert app.description == "Looks for gravity waves."
     assert (app.workunit_defaults, app.one_result_per) == (
         {"outputs": ["out"], "min_quorum": 2},
         "host",
@@ -53,6 +55,8 @@ def test_invalid_app_fields_are_refused_and_the_error_names_the_field() -> None:
         apps.create(name="wave", kind="cobol", now=NOON)
     with pytest.raises(apps.BadApp, match="not a field that can be set"):
         apps.create(name="wave", now=NOON, colour="red")
+    with pytest.raises(apps.BadApp, match=r"description: .* at most 4000 characters"):
+        apps.create(name="wave", now=NOON, description="x" * 4001)
     with pytest.raises(apps.BadApp, match="app_numbers_make_sense"):
         apps.create(name="wave", now=NOON, weight=-1.0)
     assert not App.objects.exists()

@@ -359,6 +359,13 @@ def test_hosts_have_no_owner_if_the_account_hides_them(folder):
     assert host["total_credit"] == "12.500000"
 
 
+def test_only_the_hidden_one_of_two_shown_hosts_has_no_owner(folder):
+    ada = a_volunteer(show_hosts=True)
+    hidden, shown = rows.a_host(ada, hidden=True, **GAINS), rows.a_host(ada, **GAINS)
+    owners = {host["id"]: host.get("userid") for host in exported(folder, "host")}
+    assert owners == {str(hidden.pk): None, str(shown.pk): str(ada.pk)}
+
+
 # The folder
 
 

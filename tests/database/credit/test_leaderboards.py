@@ -12,7 +12,7 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.credit import leaderboards
 from scheduler.credit.rules.board_positions import Order
-from scheduler.models import Account, AccountAppCredit, Team
+from scheduler.models import Account, AccountAppCredit, HostAppCredit, Team, TeamAppCredit
 from scheduler.sealed_positions import BadPosition
 from tests.conftest import NOON
 from tests.rows import a_host, an_account, an_app
@@ -98,6 +98,67 @@ def test_teams_are_listed_by_credit():
     assert names(leaderboards.team_board(Order.RECENT)) == ["blues", "reds"]
 
 
+@pytest.mark.parametrize("order", Order)
+def test_computers_of_an_app_are_listed_for_owners_who_share_by_credit_for_it(order):
+    app, other = an_app("primes"), an_app("twins")
+    credit = {"total_credit": Decimal(50), "expavg_credit": 50.0}
+    shown = a_host(an_account("shows", show_hosts=True), **credit)
+    anonymous = a_host(an_account("hides", show_hosts=False), **credit)
+    private = a_host(an_account("private", share_statistics=False), **credit)
+    closed = a_host(an_account("closed", is_active=False), **credit)
+    merged = a_host(an_account("merged"), merged_into=shown, **credit)
+    for number, host in enumerate((shown, anonymous, private, closed, merged)):
+        HostAppCredit.objects.create(host=host, app=app, total=9 - number, expavg=9 - number)
+    HostAppCredit.objects.create(host=anonymous, app=other, total=70, expavg=70)
+    page = leaderboards.read(leaderboards.computer_board(order, app), below=None, count=50)
+    assert [
+        (line.row.pk, line.place, line.names_owner, line.total_credit, line.recent_credit)
+        for line in page.lines
+    ] == [(shown.pk, 1, True, 9, 9), (anonymous.pk, 2, False, 8, 8)]
+    assert page.lines[0].row.account.name == "shows"
+
+
+@pytest.mark.parametrize("order", Order)
+def test_teams_of_an_app_are_listed_by_credit_for_it_without_deleted_teams(order):
+    app = an_app("primes")
+    for name, credit, deleted_at in (("reds", 3, None), ("blues", 7, None), ("gone", 9, NOON)):
+        team = Team.objects.create(name=name, created_at=NOON, deleted_at=deleted_at)
+        TeamAppCredit.objects.create(team=team, app=app, total=credit, expavg=credit)
+    Team.objects.create(name="greens", created_at=NOON, total_credit=99, expavg_credit=99)
+    board = leaderboards.team_board(order, app)
+    assert names(board) == ["blues", "reds"]
+    line, _above = leaderboards.find(board, Team.objects.get(name="reds").pk)
+    assert (line.place, line.row.name, line.total_credit) == (2, "reds", 3)
+
+
+@pytest.mark.parametrize("order", Order)
+def test_board_of_a_type_has_only_teams_of_this_type_with_places_among_them(order):
+    kinds = (Team.Kind.UNIVERSITY, Team.Kind.CLUB, Team.Kind.NONE, Team.Kind.UNIVERSITY)
+    for number, kind in enumerate(kinds):
+        credit = 10 - number
+        Team.objects.create(
+            name=f"t{number}", kind=kind, created_at=NOON, total_credit=credit, expavg_credit=credit
+        )
+    board = leaderboards.team_board(order, None, Team.Kind.UNIVERSITY)
+    assert walked(board, 1) == [[(1, "t0")], [(2, "t3")]]
+    line, _above = leaderboards.find(board, Team.objects.get(name="t3").pk)
+    assert line.place == 2
+    assert leaderboards.find(board, Team.objects.get(name="t1").pk) is None
+    assert len(names(leaderboards.team_board(order))) == 4
+
+
+@pytest.mark.parametrize("order", Order)
+def test_only_the_hidden_one_of_two_computers_has_no_owner(order):
+    credit = {"total_credit": Decimal(5), "expavg_credit": 5.0}
+    ada = an_account("ada", show_hosts=True)
+    hidden, shown = a_host(ada, hidden=True, **credit), a_host(ada, **credit)
+    page = leaderboards.read(leaderboards.computer_board(order), below=None, count=50)
+    assert {line.row.pk: line.names_owner for line in page.lines} == {
+        hidden.pk: False,
+        shown.pk: True,
+    }
+
+
 # Pages
 
 
@@ -181,7 +242,7 @@ def rows_read(plan: dict[str, Any], table: str) -> float:
 
 def test_pages_read_a_bounded_number_of_rows_of_many(monkeypatch):
     # A small part of the table, as the real limit is of a large project's.
-    monkeypatch.setattr(leaderboards, "MAX_PLACE", 200)
+    monkeypatch.setattr(leaderboards, "MAX_PLACE", 100)
     app = an_app()
     with connection.cursor() as cursor:
         cursor.execute(_ACCOUNTS)
@@ -200,16 +261,29 @@ def test_pages_read_a_bounded_number_of_rows_of_many(monkeypatch):
         cursor.execute(
             "INSERT INTO team (name, created_at, kind, url, description, country, joinable,"
             " total_credit, expavg_credit)"
-            " SELECT name, now(), 0, '', '', '', true, total_credit, expavg_credit FROM account"
+            " SELECT name, now(), CASE WHEN id % 10 = 0 THEN 1 + id / 10 % 7 ELSE 0 END,"
+            " '', '', '', true, total_credit, expavg_credit FROM account"
         )
-        cursor.execute("ANALYZE account, account_app_credit, host, team")
+        for owner in ("host", "team"):
+            cursor.execute(
+                f"INSERT INTO {owner}_app_credit ({owner}_id, app_id, total, expavg)"
+                f" SELECT id, %s, total_credit, expavg_credit FROM {owner}",
+                [app.pk],
+            )
+        cursor.execute(
+            "ANALYZE account, account_app_credit, host, team, host_app_credit, team_app_credit"
+        )
     middle = Account.objects.get(name="v10001")
+    club = Team.objects.filter(kind=Team.Kind.CLUB).order_by("total_credit")[60]
     for order in Order:
         boards = (
             (leaderboards.account_board(order), middle.pk),
             (leaderboards.account_board(order, app), middle.pk),
             (leaderboards.computer_board(order), middle.hosts.get().pk),
+            (leaderboards.computer_board(order, app), middle.hosts.get().pk),
             (leaderboards.team_board(order), Team.objects.get(name=middle.name).pk),
+            (leaderboards.team_board(order, app), Team.objects.get(name=middle.name).pk),
+            (leaderboards.team_board(order, None, Team.Kind.CLUB), club.pk),
         )
         for board, own in boards:
             with CaptureQueriesContext(connection) as captured:
@@ -254,7 +328,11 @@ def test_position_is_accepted_only_by_its_own_board_and_order():
             leaderboards.account_board(order, primes),
             leaderboards.account_board(order, twins),
             leaderboards.computer_board(order),
+            leaderboards.computer_board(order, primes),
             leaderboards.team_board(order),
+            leaderboards.team_board(order, primes),
+            leaderboards.team_board(order, None, Team.Kind.CLUB),
+            leaderboards.team_board(order, None, Team.Kind.COMPANY),
         )
     ]
     ada = an_owner("ada", 5)

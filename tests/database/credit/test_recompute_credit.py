@@ -10,10 +10,10 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from scheduler.credit import recompute_credit
+from scheduler.credit import app_credits, recompute_credit
 from scheduler.credit.recompute_credit import Scope
 from scheduler.health.invariants import invariants
-from scheduler.models import AccountAppCredit, CreditEntry, Team
+from scheduler.models import AccountAppCredit, CreditEntry, HostAppCredit, Team, TeamAppCredit
 from tests import rows
 from tests.conftest import NOON
 from tests.database.daemons.test_interleavings import PATIENCE, Meanwhile, stopped_in
@@ -58,6 +58,26 @@ def books():
 
 def unbalanced():
     return [one.name for one in invariants() if "credit" in one.name and one.find(NOON)]
+
+
+def test_credit_by_computer_and_by_team_is_compared_up_to_the_last_counted_entry(books):
+    host, app, team = books
+    app_credits.count(now=NOON)
+    said("--apply")
+    a_grant(host, app, 7, team=team)
+    HostAppCredit.objects.update(total=1, expavg=5)
+    TeamAppCredit.objects.update(total=2)
+    text, _status = said("--app", "mill")
+    assert f"host {host.pk}, app {app.pk}: total 1.000000, entries 8.000000" in text
+    assert f"team {team.pk}, app {app.pk}: total 2.000000, entries 8.000000" in text
+    said("--apply", "--app", "mill")
+    assert [row.total for row in (*HostAppCredit.objects.all(), *TeamAppCredit.objects.all())] == [
+        8,
+        8,
+    ]
+    assert 0 < HostAppCredit.objects.get().expavg < 5
+    app_credits.count(now=NOON)
+    assert HostAppCredit.objects.get().total == 15
 
 
 def test_command_reports_that_all_sums_agree():

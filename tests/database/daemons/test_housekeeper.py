@@ -75,9 +75,13 @@ def test_a_failed_chore_is_retried_after_five_minutes_and_the_others_run(monkeyp
     assert a_pass(housekeeper).done == {"rooms dusted": 1}
     [said] = [record for record in caplog.records if record.message == "chore_failed"]
     assert said.chore == "sweep"
+    assert Heartbeat.objects.get(name="chore sweep").failed_passes == 1
+    assert not a_pass(housekeeper, now=NOON + timedelta(minutes=5)).changed
+    assert Heartbeat.objects.get(name="chore sweep").failed_passes == 2
     only(monkeypatch, replace(broken, act=lambda _now, _limit: 1), sound)
-    assert not a_pass(housekeeper, now=NOON + timedelta(minutes=4)).changed
-    assert a_pass(housekeeper, now=NOON + timedelta(minutes=5)).done == {"rooms swept": 1}
+    assert not a_pass(housekeeper, now=NOON + timedelta(minutes=9)).changed
+    assert a_pass(housekeeper, now=NOON + timedelta(minutes=10)).done == {"rooms swept": 1}
+    assert Heartbeat.objects.get(name="chore sweep").failed_passes == 0
     assert done == [NOON]
 
 

@@ -12,6 +12,7 @@ from daemons.tally import WHOLE
 from daemons.timeout_checker import RECOUNT_WINDOW
 from scheduler.lifecycle import Because
 from scheduler.models import (
+    Account,
     App,
     Heartbeat,
     HostAppVersion,
@@ -20,6 +21,7 @@ from scheduler.models import (
     Queue,
     Refusal,
     Result,
+    Team,
 )
 from scheduler.work.explain import explanation_of
 from tests import rows
@@ -311,6 +313,23 @@ def test_refusals_older_than_the_newest_app_version_never_count_under_any_rule(m
     rows.update(version, created_at=NOON - timedelta(seconds=30))
     a_pass(timeout_checker)
     assert states(workunit) == [(True, True)]
+
+
+@pytest.mark.parametrize("kind", ["host", "account", "team"])
+def test_refusals_by_hosts_that_are_not_the_target_do_not_count(kind):
+    mine, other = rows.a_host(), rows.a_host()
+    team = Team.objects.create(name="primes", founder=mine.account, created_at=NOON)
+    Account.objects.filter(pk=mine.account_id).update(team=team)
+    target = {"host": mine, "account": mine.account, "team": team}[kind]
+    workunit = an_unsent(**{f"target_{kind}": target})
+    # The target was changed between the request of the host and the end of its transaction.
+    refuse(workunit, other)
+    assert a_pass(timeout_checker).counts["workunits unsendable"] == 0
+    assert states(workunit) == [(False, False)]
+    refuse(workunit, mine, at=NOON + timedelta(seconds=4))
+    assert (
+        a_pass(timeout_checker, now=NOON + timedelta(seconds=5)).counts["workunits unsendable"] == 1
+    )
 
 
 def test_a_targeted_result_is_unsendable_once_its_target_hosts_are_refused():

@@ -424,9 +424,9 @@ def test_results_are_moved_only_after_science_code_has_run(meanwhile, monkeypatc
     depths = []
     real = settling.sql._run
 
-    def run(name, *args):
+    def run(name, *args, **options):
         depths.append(name)
-        return real(name, *args)
+        return real(name, *args, **options)
 
     monkeypatch.setattr(settling.sql, "_run", run)
     meanwhile.append(lambda: depths.append("science"))

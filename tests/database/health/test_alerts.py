@@ -15,7 +15,7 @@ from django.test.utils import CaptureQueriesContext
 
 from daemons.registry import DAEMONS
 from scheduler.health import alerts, maintenance
-from scheduler.models import Batch, Heartbeat, Outage, Refusal, ScienceFailure
+from scheduler.models import Batch, CheckRun, Heartbeat, Outage, Refusal, ScienceFailure
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, refuse, settled, update
 
@@ -140,6 +140,32 @@ def test_outages_silent_web_processes_and_maintenance_raise_alerts():
     Heartbeat.objects.create(name="web", seen_at=LONG_AGO)
     maintenance.begin(daemons=False, now=NOON)
     assert [kind for kind, _ in found()] == ["maintenance", "web_silent", "outage"]
+
+
+def a_check(kind, *, hours_ago, **fields):
+    ended_at = NOON - timedelta(hours=hours_ago)
+    return CheckRun.objects.create(kind=kind, started_at=ended_at, ended_at=ended_at, **fields)
+
+
+def test_the_newest_ended_run_of_each_check_raises_an_alert_if_violations_are_open():
+    a_check("fsck", hours_ago=5, unresolved=0)
+    a_check("fsck", hours_ago=3, unresolved=4, violations=4)
+    a_check("credit", hours_ago=1, unresolved=2)
+    # An open run has not found everything yet.
+    CheckRun.objects.create(kind="fsck", requested_at=NOON, violations=9, unresolved=9)
+    assert found() == [
+        (
+            "invariants_violated",
+            "4 violations of invariants are known; the last check ended 3 h ago.",
+        ),
+        (
+            "credit_differs",
+            "2 sums of credit differ from the entries; the last comparison ended 1 h ago.",
+        ),
+    ]
+    a_check("fsck", hours_ago=2, unresolved=0)
+    a_check("credit", hours_ago=0, unresolved=0, violations=2)
+    assert found() == []
 
 
 def test_open_batches_that_expire_soon_raise_an_alert():

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import timedelta
 from io import StringIO
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -23,8 +24,11 @@ from scheduler.models import (
     Batch,
     CreditEntry,
     File,
+    HostAppCredit,
     LedgerEntry,
     Team,
+    TeamAdministrator,
+    TeamAppCredit,
     WorkunitFile,
 )
 from scheduler.results.facts import output_name
@@ -227,6 +231,17 @@ def test_credit_entries_of_purged_results_still_count(workunit):
     assert broken() == {}
 
 
+def test_credit_by_computer_and_by_team_that_differs_from_counted_entries_is_found(workunit):
+    host = rows.a_host()
+    team = Team.objects.create(name="t", created_at=NOON)
+    HostAppCredit.objects.create(host=host, app=workunit.app, total=3)
+    TeamAppCredit.objects.create(team=team, app=workunit.app, total=4)
+    assert broken() == {
+        "host_app_credit_is_its_sum": [f"host {host.pk}, app {workunit.app_id}"],
+        "team_app_credit_is_its_sum": [f"team {team.pk}, app {workunit.app_id}"],
+    }
+
+
 def test_granted_credit_without_a_credit_entry_is_found(workunit):
     result = workunit.results.first()
     rows.update(result, granted_credit=1)
@@ -293,11 +308,12 @@ def an_answer(workunit, data=b"answer"):
     """Assimilate the workunit and return the path of its output in `results`."""
     result = rows.a_result(workunit, "valid", output=data, uploaded=True)
     rows.settled(workunit, result, assimilate_state=2)
-    return storage.keep_result(
+    kept = storage.keep_result(
         upload_name=result.output_files.get().name,
         app=workunit.app.name,
         relative=f"{workunit.name}/out",
     )
+    return Path(kept)
 
 
 def test_missing_or_changed_files_of_assimilated_results_are_found():
@@ -587,3 +603,15 @@ def test_an_account_without_its_email_address_is_found():
     EmailAddress.objects.filter(user=renamed).update(email="other@example.org")
     accounts = [f"account {lost.pk}", f"account {renamed.pk}"]
     assert broken() == {"accounts_have_an_email_address": accounts}
+
+
+def test_an_administrator_who_is_no_member_or_leads_the_team_is_found():
+    team = Team.objects.create(name="team", created_at=NOON)
+    member, left, founder = (rows.an_account(team=team) for _ in range(3))
+    for account in (member, left, founder):
+        TeamAdministrator.objects.create(account=account, team=team, named_at=NOON)
+    assert broken() == {}
+    rows.update(left, team=None)
+    rows.update(team, founder=founder)
+    damaged = [f"account {left.pk}", f"account {founder.pk}"]
+    assert broken() == {"team_administrators_are_members": damaged}

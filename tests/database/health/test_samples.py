@@ -31,6 +31,7 @@ def test_sample_has_the_figures_of_work_people_daemons_and_disk():
     assert sample.figures["people.hosts"] == 0
     assert sample.figures["waiting.validator"] == 0
     assert sample.figures["disk.free_nbytes"] > 0
+    assert sample.figures["database.nbytes"] > 1_000_000
 
 
 def test_first_sample_of_an_hour_is_hourly():
@@ -75,6 +76,18 @@ def test_samples_before_the_period_are_not_read():
     assert samples.read(Period.DAY, now=NOON + timedelta(days=1, seconds=1)) == ()
 
 
+def test_newest_sample_before_a_time_stands_for_it_for_three_hours():
+    for minutes in (0, 60, 61):
+        samples.take(now=NOON + MINUTE * minutes)
+    early, exact, late = NOON - MINUTE, NOON + HOUR, NOON + MINUTE * 61 + HOUR * 3
+    taken = samples.before([early, exact, late, late + MINUTE])
+    assert {at: sample.at for at, sample in taken.items()} == {
+        exact: exact,
+        late: NOON + MINUTE * 61,
+    }
+    assert taken[exact].figures["database.nbytes"] > 0
+
+
 def test_housekeeper_keeps_a_sample_each_minute():
     for seconds in (0, 15, 60):
         housekeeper.run_pass(now=NOON + timedelta(seconds=seconds), limit=100)
@@ -114,9 +127,3 @@ def test_only_parked_subjects_are_counted():
             parked_at=parked_at,
         )
     assert [(line.label, line.subjects) for line in recent.parked()] == [("Validate", 2)]
-
-
-def test_partitions_of_a_table_are_counted_together():
-    names = [table.name for table in recent.largest_tables()]
-    assert len(names) == len(set(names))
-    assert not [name for name in names if name.startswith("ledger_entry_")]

@@ -9,8 +9,11 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
+from scheduler.credit import app_credits
+from scheduler.health.invariants import invariants
 from scheduler.hosts import merge_hosts, recognition
-from scheduler.models import CreditEntry, Host, Result
+from scheduler.models import AppVersion, CreditEntry, Host, HostAppCredit, HostAppVersion, Result
+from tests.conftest import NOON
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
 
@@ -51,6 +54,55 @@ def test_results_and_credit_move_to_the_kept_host(
     assert kept.total_credit == Decimal(4)
     assert Host.objects.get(pk=old.hostid).total_credit == 0
     assert Result.objects.get().host_id == new.hostid
+
+
+def test_credit_by_app_moves_to_the_kept_host(
+    pair: tuple[ScriptedClient, ScriptedClient],
+) -> None:
+    old, new = pair
+    primes, twins = an_app("primes"), an_app("twins")
+    for host_id, app, amount in (
+        (old.hostid, primes, "2.5"),
+        (new.hostid, primes, "1.5"),
+        (old.hostid, twins, "4"),
+    ):
+        CreditEntry.objects.create(
+            result_id=CreditEntry.objects.count() + 1,
+            rule="validated",
+            account_id=Host.objects.get(pk=host_id).account_id,
+            host_id=host_id,
+            app=app,
+            amount=Decimal(amount),
+            granted_at=timezone.now(),
+        )
+    app_credits.count(now=timezone.now())
+    pay(old.hostid, "1", 50)
+    merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    app_credits.count(now=timezone.now())
+    totals = {row.app.name: row.total for row in HostAppCredit.objects.filter(host_id=new.hostid)}
+    assert totals.pop("primes") == 4
+    assert totals.pop("twins") == 4
+    assert list(totals.values()) == [1]
+    assert not HostAppCredit.objects.filter(host_id=old.hostid).exists()
+    assert not [each.name for each in invariants() if "host_app" in each.name and each.find(NOON)]
+
+
+@pytest.mark.parametrize(
+    ("kept_is_hidden", "merged_is_hidden", "is_hidden"),
+    [(False, False, False), (True, False, True), (False, True, True)],
+)
+def test_kept_host_is_hidden_if_one_of_the_hosts_was(
+    pair: tuple[ScriptedClient, ScriptedClient],
+    kept_is_hidden: bool,
+    merged_is_hidden: bool,
+    is_hidden: bool,
+) -> None:
+    old, new = pair
+    Host.objects.filter(pk=old.hostid).update(hidden=merged_is_hidden)
+    Host.objects.filter(pk=new.hostid).update(hidden=kept_is_hidden)
+    kept = merge_hosts.merge(kept_id=new.hostid, merged_id=old.hostid)
+    kept.refresh_from_db()
+    assert kept.hidden is is_hidden
 
 
 def test_work_targeted_at_the_merged_host_is_sent_to_the_kept_host(
@@ -143,3 +195,19 @@ def test_a_merge_waits_for_a_request_of_the_hosts_that_is_being_answered(
         assert Host.objects.get(pk=old.hostid).merged_into_id is None
     thread.join(30)
     assert Host.objects.get(pk=old.hostid).merged_into_id == new.hostid
+
+
+def test_results_that_were_not_counted_yet_move_to_the_kept_host(pair):
+    old, new = (Host.objects.get(pk=client.hostid) for client in pair)
+    for number in (300, 301):
+        an_app(version_num=number)
+    both, one = AppVersion.objects.order_by("pk")
+    counts = {"uncounted_reports": 5, "uncounted_errors": 4, "uncounted_invalid": 1}
+    for host, version in ((old, both), (new, both), (old, one)):
+        HostAppVersion.objects.create(host=host, app_version=version, **counts)
+    merge_hosts.merge(kept_id=new.pk, merged_id=old.pk)
+    kept = HostAppVersion.objects.filter(host=new).order_by("app_version_id")
+    assert list(kept.values_list("app_version_id", *counts)) == [
+        (both.pk, 10, 8, 2),
+        (one.pk, 5, 4, 1),
+    ]

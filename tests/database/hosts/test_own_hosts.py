@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from scheduler.dispatch.rules.fit import RefusalReason
 from scheduler.hosts import own_hosts
 from scheduler.hosts.decision_texts import WHY, read_decision
+from scheduler.hosts.own_hosts import Group, System
 from scheduler.models import Account, HostAppVersion
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, an_app_version
@@ -77,6 +78,54 @@ def test_page_number_beyond_the_last_page_gives_the_last_page(ada):
     )
     empty = own_hosts.page_of(an_account(), order="name", number=0, size=2)
     assert (empty.hosts, empty.number, empty.pages, empty.total) == ((), 1, 1, 0)
+
+
+def test_computers_are_found_by_group_and_by_family_of_operating_systems(ada):
+    long_ago = NOON - own_hosts.ACTIVE_FOR
+    systems = ("Microsoft Windows 11", "Linux Ubuntu", "Darwin", "Android", "FreeBSD", "")
+    for number, os_name in enumerate(systems):
+        a_host(ada, domain_name=str(number), os_name=os_name, rpc_at=NOON)
+    a_host(ada, domain_name="old", os_name="linux", rpc_at=long_ago)
+    a_host(ada, domain_name="secret", os_name="Linux", rpc_at=NOON, hidden=True)
+    a_host(domain_name="of another account", os_name="Linux", hidden=True)
+
+    def matching(**chosen: object) -> list[str]:
+        condition = own_hosts.condition(**chosen, now=NOON)
+        listed = own_hosts.page_of(ada, order="name", number=1, size=20, matching=condition)
+        assert (listed.matching, listed.total) == (len(listed.hosts), 8)
+        return [host.domain_name for host in listed.hosts]
+
+    assert matching(group=Group.ACTIVE) == ["0", "1", "2", "3", "4", "5", "secret"]
+    assert matching(group=Group.INACTIVE) == ["old"]
+    assert matching(group=Group.HIDDEN) == ["secret"]
+    assert matching(system=System.WINDOWS) == ["0"]
+    assert matching(system=System.LINUX) == ["1", "old", "secret"]
+    assert matching(system=System.MACOS) == ["2"]
+    assert matching(system=System.ANDROID) == ["3"]
+    assert matching(system=System.OTHER) == ["4", "5"]
+    assert matching(group=Group.ACTIVE, system=System.LINUX) == ["1", "secret"]
+    assert len(matching()) == 8
+
+
+def test_filtered_page_takes_two_statements_and_has_its_own_number_of_pages(ada):
+    for number in range(5):
+        a_host(ada, domain_name=str(number), hidden=number > 1)
+    condition = own_hosts.condition(group=Group.HIDDEN, now=NOON)
+    with CaptureQueriesContext(connection) as captured:
+        listed = own_hosts.page_of(ada, order="name", number=2, size=2, matching=condition)
+    assert [host.domain_name for host in listed.hosts] == ["4"]
+    assert (listed.pages, listed.matching, listed.total) == (2, 3, 5)
+    assert len(captured) == 2
+
+
+def test_totals_count_computers_and_their_results_in_progress(ada):
+    assert own_hosts.totals(ada) == (0, 0)
+    host = a_host(ada)
+    a_host(ada, merged_into=host)
+    for word in ("sent", "sent", "valid"):
+        a_result(a_workunit(), word, host=host)
+    a_result(a_workunit(), "sent", host=a_host())
+    assert own_hosts.totals(ada) == (1, 2)
 
 
 def test_each_reason_for_refusal_has_a_sentence_for_volunteers():

@@ -26,6 +26,7 @@ from project.monitoring.refresher import Refresher
 from project.routing import route
 from scheduler.health import figures, maintenance
 from scheduler.metrics import REGISTRY
+from scheduler.models import CheckRun
 from tests.conftest import NOON
 from tests.rows import a_result, a_workunit, an_app
 
@@ -202,6 +203,7 @@ def test_other_paths_go_to_django(path):
 def test_metrics_contain_every_family_and_the_figures_of_the_database(monkeypatch):
     app = an_app("primes")
     a_result(a_workunit(app))
+    CheckRun.objects.create(kind="fsck", started_at=NOON, ended_at=NOON, unresolved=3)
     monkeypatch.setattr(endpoints, "_figures", Fixed(figures.read(now=NOON)))
     status, headers, body = get("/metrics")
     assert status == 200
@@ -215,6 +217,9 @@ def test_metrics_contain_every_family_and_the_figures_of_the_database(monkeypatc
     assert values["manyhands_workunits", "primes", "in_progress"] == 1
     assert values["manyhands_database_up",] == 1
     assert values["manyhands_alerts", "daemon_silent"] == 1
+    assert values["manyhands_alerts", "invariants_violated"] == 1
+    assert values["manyhands_check_violations", "fsck"] == 3
+    assert values["manyhands_check_timestamp_seconds", "fsck"] == NOON.timestamp()
 
 
 def test_metrics_without_a_database_report_that_it_is_down(monkeypatch, settings):

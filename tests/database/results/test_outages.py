@@ -11,8 +11,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from daemons import clock
 from project import heartbeat
-from scheduler.models import Heartbeat, Outage
+from scheduler.models import AuditEntry, Heartbeat, Outage
 from scheduler.results import outages
 from tests import rows
 from tests.conftest import NOON
@@ -23,6 +24,38 @@ pytestmark = pytest.mark.django_db
 
 def spans():
     return list(Outage.objects.order_by("began_at").values_list("began_at", "ended_at"))
+
+
+# The audit log
+
+
+def entries():
+    rows = AuditEntry.objects.filter(event="action_taken").order_by("pk")
+    return [(row.subject, row.details["action"], row.details["reason"]) for row in rows]
+
+
+def test_outages_that_staff_add_and_remove_are_in_the_audit_log():
+    span = ("2026-01-10T10:00", "2026-01-10T12:00")
+    call_command("outage", "add", *span, "--reason", "router", stdout=StringIO())
+    outage = Outage.objects.get()
+    call_command("outage", "remove", str(outage.pk), stdout=StringIO())
+    subject = f"outage {outage.pk}"
+    assert entries() == [(subject, "add", "router"), (subject, "remove", "router")]
+    details = AuditEntry.objects.first().details
+    assert (details["began_at"], details["ended_at"]) == (
+        "2026-01-10T10:00:00+00:00",
+        "2026-01-10T12:00:00+00:00",
+    )
+
+
+def test_detected_outages_and_dry_runs_are_not_in_the_audit_log():
+    outages.beat(now=NOON)
+    outages.beat(now=rows.hours(5))
+    clock.set_forward(rows.hours(6), rows.hours(7))
+    span = ("2026-01-10T10:00", "2026-01-10T12:00", "--dry-run")
+    call_command("outage", "add", *span, stdout=StringIO())
+    assert len(spans()) == 2
+    assert entries() == []
 
 
 # Signs of life

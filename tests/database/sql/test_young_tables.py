@@ -123,14 +123,14 @@ def read_whole(monkeypatch) -> set[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     real = sql._run
 
-    def run(name: str, params: Any, package: str) -> Any:
+    def run(name: str, params: Any, package: str, **options: Any) -> Any:
         statement = f"EXPLAIN (FORMAT JSON) {sql.load(name, package)}"
         with connection.cursor() as cursor:
             cursor.execute(statement, {"ledger": True, **params})
             (plan,) = cursor.fetchone()
         plan = json.loads(plan) if isinstance(plan, str) else plan
         found.update((name, table) for table in scanned(plan[0]["Plan"]) if table in LARGE)
-        return real(name, params, package)
+        return real(name, params, package, **options)
 
     monkeypatch.setattr(sql, "_run", run)
     return found
@@ -246,3 +246,28 @@ def test_the_generic_plan_for_known_files_does_not_scan_the_whole_table(never_an
         cursor.execute("DEALLOCATE known")
     plan = json.loads(plan) if isinstance(plan, str) else plan
     assert "file" not in set(scanned(plan[0]["Plan"]))
+
+
+def test_workunits_of_fast_validators_are_not_read_for_other_apps():
+    """A join of apps and workunits read all workunits that need validation, in every pass."""
+    app = an_app(validator="bitwise")
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO workunit (name, app_id, outputs, meta, created_at, min_quorum,"
+            " target_nresults, need_validate) SELECT 'w_' || n, %s, '[]', '{}', %s, 1, 1, TRUE"
+            " FROM generate_series(1, 5000) AS n",
+            [app.pk, NOON],
+        )
+        cursor.execute("ANALYZE workunit")
+        statement = sql.load("read_waiting_apps", "daemons.sql")
+        cursor.execute(
+            f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {statement}", {"at_once": ["bitwise"]}
+        )
+        (plan,) = cursor.fetchone()
+    plan = json.loads(plan) if isinstance(plan, str) else plan
+    nodes = [plan[0]["Plan"]]
+    for node in nodes:
+        nodes += node.get("Plans", ())
+    read = [node for node in nodes if node.get("Relation Name") == "workunit"]
+    assert read
+    assert {node["Actual Loops"] for node in read} == {0}

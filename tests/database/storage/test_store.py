@@ -25,7 +25,7 @@ from tests import rows, store
 from tests.conftest import NOON
 from tests.database.passes import a_pass
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
 AWAY = "http://127.0.0.1:9"
 

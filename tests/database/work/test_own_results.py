@@ -88,6 +88,19 @@ def fill(host: Host, first: int, last: int) -> None:
         cursor.execute("ANALYZE result, host")
 
 
+def all_oldest_ids(account: Account, **options: object) -> list[int]:
+    """Return the ids of all pages, the oldest results first."""
+    ids, above = [], None
+    for _ in range(1000):
+        page = result_lists.oldest(account, above=above, count=7, **options)
+        ids += [row.id for row in page.rows]
+        if page.newer_than is None:
+            return ids
+        assert above is None or page.newer_than > above
+        above = page.newer_than
+    raise AssertionError("The list has no end.")
+
+
 def all_ids(account: Account, **options: object) -> list[int]:
     """Return the ids of all pages."""
     ids, below = [], None
@@ -105,8 +118,9 @@ def all_ids(account: Account, **options: object) -> list[int]:
 def test_result_is_listed_with_its_state_only_under_this_state(ada, host, word):
     result = a_result(a_workunit(an_app("primes")), word, host=host)
     for state in (None, *OwnState):
-        rows = result_lists.newest(ada, state=state, count=10).rows
-        assert [row.id for row in rows] == ([result.pk] if state in (None, STATES[word]) else [])
+        expected = [result.pk] if state in (None, STATES[word]) else []
+        for read in (result_lists.newest, result_lists.oldest):
+            assert [row.id for row in read(ada, state=state, count=10).rows] == expected
     (row,) = result_lists.newest(ada, count=10).rows
     assert (row.state, row.app, row.host_name) == (STATES[word], "primes", "desk")
     assert row.why.endswith(".")
@@ -138,6 +152,10 @@ def test_pages_contain_each_result_of_the_account_once_and_newest_first(ada, hos
     ]
     assert len(all_ids(ada, state=OwnState.IN_PROGRESS)) == 12
     assert len(all_ids(ada, state=OwnState.ERROR, host_id=host.pk)) == 0
+    assert all_oldest_ids(ada) == ids[::-1]
+    for options in ({"host_id": other.pk}, {"state": OwnState.IN_PROGRESS}):
+        assert all_oldest_ids(ada, **options) == all_ids(ada, **options)[::-1]
+    assert all_oldest_ids(ada, state=OwnState.ERROR, host_id=host.pk) == []
 
 
 def test_lists_of_many_computers_read_only_those_with_the_newest_results(ada, monkeypatch):
@@ -152,17 +170,21 @@ def test_lists_of_many_computers_read_only_those_with_the_newest_results(ada, mo
     assert all_ids(ada) == ids
     assert all_ids(ada, state=OwnState.VALID) == [pk for pk in ids if pk != rare.pk]
     assert all_ids(ada, state=OwnState.INVALID) == [rare.pk]
-    with transaction.atomic(), connection.cursor() as cursor:
-        before = _rows_read(cursor)
-        assert len(result_lists.newest(ada, state=OwnState.VALID, count=7).rows) == 7
-        # The newest of each of 60 computers, and 7 of 7 computers; 7 of each would be 420.
-        assert _rows_read(cursor) - before < 200
+    assert all_oldest_ids(ada) == ids[::-1]
+    assert all_oldest_ids(ada, state=OwnState.INVALID) == [rare.pk]
+    for read in (result_lists.newest, result_lists.oldest):
+        with transaction.atomic(), connection.cursor() as cursor:
+            before = _rows_read(cursor)
+            assert len(read(ada, state=OwnState.VALID, count=7).rows) == 7
+            # The newest of each of 60 computers, and 7 of 7 computers; 7 of each would be 420.
+            assert _rows_read(cursor) - before < 200
 
 
 def test_host_of_another_account_has_no_results(ada):
     theirs = a_host()
     a_result(a_workunit(), "valid", host=theirs)
-    assert result_lists.newest(ada, host_id=theirs.pk, count=10).rows == ()
+    for read in (result_lists.newest, result_lists.oldest):
+        assert read(ada, host_id=theirs.pk, count=10).rows == ()
 
 
 def test_rare_state_is_found_although_each_page_reads_a_limited_number_of_rows(
@@ -178,15 +200,30 @@ def test_rare_state_is_found_although_each_page_reads_a_limited_number_of_rows(
     assert len(all_ids(ada, state=OwnState.VALID)) == 90
 
 
+def test_rare_state_is_found_with_the_oldest_results_first(ada, host, monkeypatch):
+    monkeypatch.setattr(result_lists, "MAX_READ", 20)
+    fill(host, 1, 100)
+    rare = a_result(a_workunit(), "invalid", host=host)
+    first = result_lists.oldest(ada, state=OwnState.INVALID, count=7)
+    assert first.rows == ()
+    assert first.newer_than is not None
+    assert all_oldest_ids(ada, state=OwnState.INVALID) == [rare.pk]
+    assert len(all_oldest_ids(ada, state=OwnState.VALID)) == 90
+
+
+@pytest.mark.parametrize(
+    ("statement", "edge"),
+    [("read_own_results", {"below": 2**62}), ("read_oldest_own_results", {"above": 0})],
+)
 @pytest.mark.parametrize("state", [None, OwnState.IN_PROGRESS, OwnState.INVALID])
-def test_page_reads_results_by_the_indexes_of_hosts(ada, host, state):
+def test_page_reads_results_by_the_indexes_of_hosts(ada, host, state, statement, edge):
     fill(host, 1, 3000)
     for _ in range(5):
         fill(a_host(), 10_000 + Result.objects.count(), 10_500 + Result.objects.count())
     params = {
         "account_id": ada.pk,
         "host_id": None,
-        "below": 2**62,
+        **edge,
         "count": 26,
         "max_read": 0 if state is None else 500,
         "with_running": state is not OwnState.INVALID,
@@ -195,7 +232,7 @@ def test_page_reads_results_by_the_indexes_of_hosts(ada, host, state):
     with transaction.atomic(), connection.cursor() as cursor:
         for option, value in re.findall(r"-c (enable_\w+)=(\w+)", settings.WEB_PLANS):
             cursor.execute(f"SET LOCAL {option} = {value}")
-        text = sql.load("work/volunteers/read_own_results")
+        text = sql.load(f"work/volunteers/{statement}")
         cursor.execute(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {text}", params)
         (plan,) = cursor.fetchone()
     plan = json.loads(plan) if isinstance(plan, str) else plan
@@ -214,9 +251,10 @@ def test_page_reads_results_by_the_indexes_of_hosts(ada, host, state):
     assert top["Shared Hit Blocks"] + top["Shared Read Blocks"] < 1200
 
 
+@pytest.mark.parametrize("read", [result_lists.newest, result_lists.oldest])
 @pytest.mark.parametrize("mode", ["force_generic_plan", "force_custom_plan"])
 @pytest.mark.parametrize("state", [None, OwnState.VALID])
-def test_computers_without_results_cause_no_scan_of_all_results(ada, host, state, mode):
+def test_computers_without_results_cause_no_scan_of_all_results(ada, host, state, mode, read):
     # By id, PostgreSQL would read all results for each of these computers.
     fill(host, 1, 5000)
     for _ in range(40):
@@ -225,7 +263,7 @@ def test_computers_without_results_cause_no_scan_of_all_results(ada, host, state
         cursor.execute("ANALYZE host")
         cursor.execute(f"SET LOCAL plan_cache_mode = {mode}")
         before = _rows_read(cursor)
-        assert len(result_lists.newest(ada, state=state, count=50).rows) == 50
+        assert len(read(ada, state=state, count=50).rows) == 50
         assert _rows_read(cursor) - before < 3000
 
 
@@ -271,21 +309,26 @@ def _grant(result: Result, rule: str) -> None:
     )
 
 
-def test_credit_is_explained_by_the_rule_of_its_entry(ada, host):
-    result = a_result(a_workunit(), "valid", host=host)
-    for rule in ("runtime", "bonus"):
-        _grant(result, rule)
+@pytest.mark.parametrize(
+    ("rule", "part"), [("runtime", "the highest one"), ("fixed", "the same amount for every")]
+)
+def test_credit_of_a_valid_result_is_explained_by_the_rule_of_the_app(ada, host, rule, part):
+    result = a_result(a_workunit(an_app(credit_rule=rule)), "valid", host=host)
+    for each in (CreditEntry.VALIDATED, "bonus"):
+        _grant(result, each)
     first, second = own_result.find(ada, result.pk).grants
-    assert (first.amount, first.rule) == (Decimal("2.5"), "runtime")
-    assert "elapsed time" in first.why
-    assert second.why == "bonus"
+    assert (first.amount, first.rule) == (Decimal("2.5"), rule)
+    assert part in first.why
+    assert (second.rule, second.why) == ("bonus", "bonus")
 
 
 def test_timeline_shows_the_moves_of_this_result_since_it_was_sent(ada, host):
     workunit = a_workunit()
     result = a_result(workunit, "valid", host=host)
     other = a_result(workunit, "valid")
-    assert [step.text for step in own_result.find(ada, result.pk).timeline] == ["sent", "ended"]
+    steps = own_result.find(ada, result.pk).timeline
+    assert [step.text for step in steps] == ["sent", "ended"]
+    assert [step.sentence for step in steps] == ["Sent to this computer.", "Ended."]
     moves = (
         (result, 0, ResultState.UNSENT, Because.REPLICA_NEEDED, Actor.TRANSITIONER),
         (result, 20, ResultState.IN_PROGRESS, Because.SENT, Actor.SCHEDULER),
@@ -303,10 +346,11 @@ def test_timeline_shows_the_moves_of_this_result_since_it_was_sent(ada, host):
             because=because,
             by=actor,
         )
-    steps = [step.text for step in own_result.find(ada, result.pk).timeline]
-    assert len(steps) == 2
-    assert steps[0].endswith("sent to a host")
-    assert steps[1].endswith("reported")
+    first, second = own_result.find(ada, result.pk).timeline
+    assert first.text == "IN_PROGRESS: sent to a host"
+    assert first.sentence == "Sent to this computer."
+    assert second.text == "OVER/SUCCESS: reported"
+    assert second.sentence == "Reported: the program finished without an error."
 
 
 def test_stderr_is_cut_at_its_beginning(ada, host):

@@ -9,8 +9,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from daemons import assimilator, transitioner, validator
-from scheduler.models import Batch, CreditEntry, LedgerEntry, ScienceFailure
+from scheduler.models import AuditEntry, Batch, CreditEntry, LedgerEntry, ScienceFailure
 from scheduler.results import revalidate
+from scheduler.results.revalidate import ResultFilter
 from tests import rows
 from tests.conftest import NOON
 from tests.database.passes import a_pass, statements_of
@@ -98,11 +99,11 @@ class TestLooking:
         assert run_json("sums")["would_change"] == 0
 
     @pytest.mark.parametrize("count", [1, 20])
-    def test_comparing_any_number_of_workunits_uses_5_statements(self, count):
+    def test_comparing_any_number_of_workunits_uses_6_statements(self, count):
         app = rows.an_app("sums")
         for _ in range(count):
             judged(app)
-        assert statements_of(lambda: run("sums")) == 5
+        assert statements_of(lambda: run("sums")) == 6
 
 
 class TestChoosing:
@@ -124,7 +125,32 @@ class TestChoosing:
         app = rows.an_app("sums")
         judged(app, outputs=(b"a", b"a"))
         with_invalid, _ = judged(app)
-        assert self.chosen(app="sums", only_invalid=True).ids == [with_invalid.pk]
+        assert self.chosen(app="sums", results=ResultFilter(only_invalid=True)).ids == [
+            with_invalid.pk
+        ]
+
+    def test_a_period_chooses_workunits_with_a_success_that_was_reported_in_it(self):
+        app = rows.an_app("sums")
+        early, _ = judged(app)
+        late, (result, *_) = judged(app)
+        rows.update(result, received_at=rows.hours(3))
+        hour = rows.hours(1)
+        assert self.chosen(app="sums", results=ResultFilter(since=hour)).ids == [late.pk]
+        assert self.chosen(app="sums", results=ResultFilter(until=rows.hours(-2))).ids == []
+        both = ResultFilter(since=rows.hours(-1), until=rows.hours(0))
+        assert self.chosen(app="sums", results=both).ids == [early.pk, late.pk]
+        edge = ResultFilter(since=rows.hours(2), until=rows.hours(3))
+        assert self.chosen(app="sums", results=edge).ids == []
+        assert run_json("sums", "--since", hour.isoformat())["compared"] == 1
+
+    def test_all_workunits_of_an_app_are_read_in_steps(self, monkeypatch):
+        monkeypatch.setattr(revalidate, "_READ_AT_ONCE", 2)
+        app = rows.an_app("sums")
+        ids = [judged(app)[0].pk for _ in range(4)]
+        rows.settled(rows.a_workunit(app), assimilate_state=1)
+        rows.settled(rows.a_workunit(app), assimilate_state=1)
+        chosen = self.chosen(app="sums")
+        assert (chosen.ids, chosen.refused) == (ids, {"failed": 2})
 
     @pytest.mark.parametrize(
         ("spoil", "reason"),
@@ -163,6 +189,8 @@ class TestChoosing:
             (("--workunit", "nothing"), "There is no workunit 'nothing'"),
             (("--batch", "nothing"), "There is no batch 'nothing'"),
             (("--batch", "b", "--submitter", "x@y.example"), "No account has the e-mail address"),
+            (("sums", "--since", "2026-02-02", "--until", "2026-02-01"), "is empty. Hint"),
+            (("sums", "--since", "soon"), "'soon' is not a time"),
         ],
     )
     def test_invalid_revalidate_arguments_are_refused(self, words, said):
@@ -224,6 +252,23 @@ class TestDoing:
         workunit.refresh_from_db()
         assert workunit.revalidate_requested_at is None
 
+    def test_a_request_writes_one_audit_entry_for_each_transaction(self, monkeypatch):
+        monkeypatch.setattr(revalidate, "CHUNK", 2)
+        ids = [judged(rows.an_app())[0].pk for _ in range(3)]
+        revalidate.request(ids, now=NOON, details={"app": "sums"})
+        entries = AuditEntry.objects.filter(event="action_taken").order_by("id")
+        assert [entry.details["ids"] for entry in entries] == [ids[:2], ids[2:]]
+        assert {entry.details["app"] for entry in entries} == {"sums"}
+        revalidate.request(ids, now=NOON)
+        assert len(entries.all()) == 2
+
+    def test_the_command_writes_an_audit_entry_with_its_user(self):
+        judged(rows.an_app("sums"))
+        run("sums", "--apply")
+        entry = AuditEntry.objects.get(event="action_taken")
+        assert entry.actor.startswith("shell:")
+        assert (entry.details["action"], entry.details["workunits"]) == ("validate_again", 1)
+
     def test_second_request_changes_nothing(self):
         workunit, _ = judged(rows.an_app("sums"))
         assert revalidate.request([workunit.pk], now=NOON) == [workunit.pk]
@@ -257,3 +302,46 @@ class TestDoing:
         with pytest.raises(CommandError) as refused:
             run("sums", "--at-most", 0)
         assert refused.value.returncode == 2
+
+
+class TestCandidates:
+    def test_candidates_wait_for_daemons_or_have_results_at_hosts(self):
+        app = rows.an_app("sums")
+        unvalidated = rows.a_workunit(app, need_validate=True)
+        undecided = [rows.a_workunit(app), rows.a_workunit(app)]
+        for workunit, word in zip(undecided, ("unsent", "sent"), strict=True):
+            rows.a_result(workunit, "inconclusive")
+            rows.a_result(workunit, word)
+        finished, _ = judged(app)
+        rows.update(finished, assimilate_state=2)
+        assimilable, _ = judged(app)
+        judged(rows.an_app("other"))
+        candidates = revalidate.find_candidates(app.pk)
+        assert candidates.ids == sorted(
+            [unvalidated.pk, *(workunit.pk for workunit in undecided), assimilable.pk]
+        )
+        assert candidates.rows_read == {
+            "assimilable": 2, "unvalidated": 1, "unsent": 1, "in_progress": 1
+        }  # fmt: skip
+        assert candidates.is_complete
+
+    def test_each_index_is_read_up_to_the_limit(self, monkeypatch):
+        monkeypatch.setattr(revalidate, "MAX_READ", 2)
+        app = rows.an_app("sums")
+        workunits = [rows.a_workunit(app) for _ in range(3)]
+        for workunit in workunits:
+            rows.a_result(workunit)
+        ready = [judged(app)[0] for _ in range(3)]
+        candidates = revalidate.find_candidates(app.pk)
+        assert candidates.rows_read == {"assimilable": 2, "unsent": 2}
+        assert candidates.ids == [row.pk for row in (*workunits[:2], *ready[:2])]
+        assert not candidates.is_complete
+
+    def test_effects_count_answers_verdicts_and_credited_results(self):
+        first, results = judged(rows.an_app("sums"))
+        second, _ = judged(rows.an_app("other"))
+        rows.update(results[0], granted_credit=5)
+        effects = revalidate.effects([first.pk, second.pk])
+        assert (effects.canonical, effects.valid, effects.invalid) == (2, 4, 2)
+        assert (effects.verdicts, effects.credited) == (6, 1)
+        assert revalidate.effects([]).verdicts == 0

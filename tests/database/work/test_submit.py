@@ -589,3 +589,13 @@ class TestForWhomWorkIs:
         submit_some(GOOD)
         row = Workunit.objects.get()
         assert (row.target_nresults, row.max_total_results) == (1, 10)
+
+
+def test_rows_of_alternating_shapes_have_their_own_values():
+    writer = workunit_rows.WorkunitWriter(honors_priorities=True)
+    one, two = NewWorkunit(priority=1), NewWorkunit(priority=2, min_quorum=2, hold_code=-7)
+    rows = [writer.prepare(each, "n", ()) for each in (one, two, two, one)]
+    assert [row.priority for row in rows] == [1, 2, 2, 1]
+    assert [row.hold_code for row in rows] == [None, -7, -7, None]
+    assert rows[0].shared_columns == rows[3].shared_columns != rows[1].shared_columns
+    assert [row.operations for row in rows] == [3.6e12, 7.2e12, 7.2e12, 3.6e12]

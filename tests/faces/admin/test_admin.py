@@ -59,8 +59,12 @@ RECORDS = [
     if model.__name__
     in {
         "AccountAppCredit",
+        "AppCreditCursor",
+        "HostAppCredit",
+        "TeamAppCredit",
         "FileRequest",
         "AlertState",
+        "CheckRun",
         "Heartbeat",
         "OutboxMessage",
         "Refusal",
@@ -69,7 +73,10 @@ RECORDS = [
         "TrickleUp",
         "UsageSample",
         "StatusSample",
+        "CreditSample",
         "HardwareCount",
+        "VersionOutcomes",
+        "HostOutcomes",
         "Dependency",
         "WorkunitWakeup",
         "AccountKey",
@@ -88,6 +95,7 @@ RECORDS = [
         "Invitation",
         "JobFile",
         "LedgerEntry",
+        "LetterRecipient",
         "LoginNetwork",
         "ManualGrant",
         "PurgedResults",
@@ -101,6 +109,7 @@ RECORDS = [
         "Result",
         "ResultFile",
         "SubmitterApp",
+        "TeamAdministrator",
         "ThrottleBucket",
         "Workunit",
         "WorkunitFile",
@@ -110,6 +119,8 @@ RECORDS = [
 DELETABLE = {models.Badge, models.AccountBadge, models.TeamBadge}
 #: Queries for session, account, rows and bounded count; filters also read app or platform names.
 QUERY_BUDGET = 9
+#: A search reads the ids of matches by one statement for each index.
+SEARCH_BUDGET = QUERY_BUDGET + 5
 
 
 @pytest.fixture
@@ -155,7 +166,10 @@ def pay(account: Account, result: Result, now: datetime) -> None:
 def record_project(account: Account, team: models.Team, now: datetime) -> None:
     """Create rows that daemons write about the whole project."""
     award_badges(account, team, now)
+    helper = an_account("helper", team=team)
+    models.TeamAdministrator.objects.create(account=helper, team=team, named_at=now)
     models.Heartbeat.objects.create(name="web", seen_at=now)
+    models.CreditSample.objects.create(kind=0, holder_id=0, day=now.date(), total_credit=1)
     models.HardwareCount.objects.create(
         kind="gpu", name="RTX", computers=5, total_credit=1, recent_credit=1, counted_at=now
     )
@@ -165,6 +179,29 @@ def award_badges(account: Account, team: models.Team, now: datetime) -> None:
     badge = models.Badge.objects.create(name="helper", title="Helper", created_at=now)
     models.AccountBadge.objects.create(badge=badge, account=account, created_at=now)
     models.TeamBadge.objects.create(badge=badge, team=team, created_at=now)
+
+
+def beside_version(version: AppVersion, file: File, now: datetime) -> None:
+    """Create one row of each model that refers to an app version, and a count of a host."""
+    models.AppVersionFile.objects.create(app_version=version, file=file, position=0, signature="s")
+    counted = {"hour": now, "reported": 9, "errors": 2, "invalid": 1}
+    models.VersionOutcomes.objects.create(app_version=version, **counted)
+    models.HostOutcomes.objects.create(host_id=version.pk, **counted)
+
+
+def host_of(account: Account, version: AppVersion, now: datetime) -> Host:
+    """Create a host, and its rows about an app version and its app."""
+    host = Host.objects.create(account=account, rpc_at=now, created_at=now)
+    models.HostAppVersion.objects.create(host=host, app_version=version)
+    models.HostAppCredit.objects.create(host=host, app=version.app)
+    return host
+
+
+def by_app(account: Account, team: models.Team, app: App) -> None:
+    """Create the credit of an account and a team for an app."""
+    models.AccountAppCredit.objects.create(account=account, app=app)
+    models.TeamAppCredit.objects.create(team=team, app=app)
+    models.AppCreditCursor.objects.create()
 
 
 @pytest.fixture
@@ -181,7 +218,7 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
     models.PlanClass.objects.create(name="mt", created_at=now)
     record_project(chief, team, now)
     models.Outage.objects.create(began_at=now - timedelta(hours=1), ended_at=now)
-    models.AccountAppCredit.objects.create(account=chief, app=app)
+    by_app(chief, team, app)
     submitters.allow(chief, apps=[app], now=now)
     models.FileHold.objects.create(file=file, account=chief, until=now)
     models.JobFile.objects.create(name="job", file=file, account=chief, created_at=now)
@@ -194,11 +231,8 @@ def rows(chief: Account, now: datetime) -> dict[str, Any]:
         version = AppVersion.objects.create(
             app=app, platform=platform, version_num=100 + number, created_at=now
         )
-        models.AppVersionFile.objects.create(
-            app_version=version, file=file, position=0, signature="s"
-        )
-        host = Host.objects.create(account=chief, rpc_at=now, created_at=now)
-        models.HostAppVersion.objects.create(host=host, app_version=version)
+        beside_version(version, file, now)
+        host = host_of(chief, version, now)
         workunit = a_workunit(app, name=f"w{number}", batch=batch, created_at=now)
         models.WorkunitFile.objects.create(workunit=workunit, file=file, position=0)
         result = a_result(workunit, "sent", host=host, app_version=version)
@@ -230,12 +264,18 @@ def a_queue_and_a_list(app: App, results: Sequence[Result], now: datetime) -> No
 def beside_work(account: Account, now: datetime) -> None:
     """Create rows that belong to no workunit."""
     models.AlertState.objects.create(kind="disk_full", sentence="It is full.", began_at=now)
+    for _ in range(3):
+        models.CheckRun.objects.create(
+            kind="fsck", requested_by=account, requested_at=now, started_at=now, ended_at=now
+        )
     models.OutboxMessage.objects.create(
         recipient="a@example.org", subject="Welcome", created_at=now, next_attempt_at=now
     )
     models.Installation.objects.create(id=1, identifier=uuid4())
     models.ThrottleBucket.objects.create(key="n:1", empty_at=now)
     models.LoginNetwork.objects.create(account=account, network="192.0.2.0/24", last_login_at=now)
+    letter = models.Letter.objects.create(subject="News", text="Dear all.", created_at=now)
+    models.LetterRecipient.objects.create(letter=letter, account=account, created_at=now)
     models.News.objects.create(title="Hello", text="News.", published_at=now)
     models.StatisticsDeletion.objects.create(kind=1, number=1, cpid="c" * 32, deleted_at=now)
     models.StatusSample.objects.create(at=now, figures={"results.unsent": 1})
@@ -358,8 +398,9 @@ def test_host_list_shows_readable_cpu_model_credit_and_contact_time(
         rpc_at=datetime(2026, 11, 22, 21, 4, 59, tzinfo=UTC),
     )
     page = admin.get(list_of(Host)).content.decode()
-    for text in ("12 × Intel Core i7-8700K CPU @ 3.70GHz<", ">1,234,568<", ">2026-11-22 21:04<"):
+    for text in ("12 × Intel Core i7-8700K CPU @ 3.70GHz<", ">1,234,568<"):
         assert text in page
+    assert 'title="2026-11-22 21:04:59 UTC"' in page
 
 
 @pytest.mark.lengthy
@@ -369,7 +410,7 @@ def test_a_search_answers_within_the_query_budget(
     for model in OWN:
         with subtests.test(model=model.__name__):
             for term in ("1", "w1", "#3", "9" * 40, "%", "\x00", "no such thing", ""):
-                with django_assert_max_num_queries(QUERY_BUDGET + 1):
+                with django_assert_max_num_queries(SEARCH_BUDGET):
                     answer = admin.get(list_of(model), {"q": term})
                 assert answer.status_code == 200, term
                 assert answer.context["cl"].search_fields
@@ -481,7 +522,7 @@ def test_posted_states_of_workunits_and_results_are_ignored(admin: Client, rows:
 NO_RECORDS = {"app_versions-TOTAL_FORMS": "0", "app_versions-INITIAL_FORMS": "0"}
 
 
-def test_posted_credit_of_a_host_is_ignored(admin: Client, rows: Any) -> None:
+def test_posted_credit_and_denial_of_a_host_are_ignored(admin: Client, rows: Any) -> None:
     host = Host.objects.first()
     answer = admin.post(
         page_of(host),
@@ -489,15 +530,15 @@ def test_posted_credit_of_a_host_is_ignored(admin: Client, rows: Any) -> None:
     )
     assert answer.status_code == 302
     host.refresh_from_db()
-    assert (host.denied, host.max_in_progress, host.total_credit) == (True, 3, 0)
+    assert (host.denied, host.max_in_progress, host.total_credit) == (False, 3, 0)
 
 
 def test_form_updates_only_changed_columns(admin: Client, rows: Any) -> None:
     host = Host.objects.first()
     with CaptureQueriesContext(connection) as queries:
-        admin.post(page_of(host), NO_RECORDS | {"denied": "on", "max_in_progress": ""})
+        admin.post(page_of(host), NO_RECORDS | {"max_in_progress": "3", "venue": ""})
     (update,) = [q["sql"] for q in queries if q["sql"].startswith('UPDATE "host"')]
-    assert '"denied"' in update
+    assert '"max_in_progress"' in update
     assert '"total_credit"' not in update
 
 
@@ -550,10 +591,11 @@ def test_outage_is_recorded_but_refused_if_it_ends_before_it_begins(
 ) -> None:
     url = reverse("admin:scheduler_outage_add")
     day = now.date() - timedelta(days=2)
-    moment = {"began_at_0": day, "began_at_1": "10:00", "ended_at_0": day}
-    refused = admin.post(url, {**moment, "ended_at_1": "09:00", "reason": "disk"})
-    assert refused.status_code == 200
-    assert admin.post(url, {**moment, "ended_at_1": "11:00", "reason": "disk"}).status_code == 302
+    fields = {"began_at": f"{day}T10:00", "reason": "disk", "confirmed": "yes"}
+    refused = admin.post(url, {**fields, "ended_at": f"{day}T09:00"})
+    assert refused.status_code == 422
+    assert not models.Outage.objects.exists()
+    assert admin.post(url, {**fields, "ended_at": f"{day}T11:00"}).status_code == 302
     assert models.Outage.objects.get().reason == "disk"
 
 
@@ -640,7 +682,7 @@ def test_failed_result_has_no_possible_validation(rows: Any) -> None:
 def test_workunit_page_shows_why_the_workunit_waits(rows: Any, admin: Client) -> None:
     workunit = rows["workunits"][0]
     assert "needed to validate" in admin.get(page_of(workunit)).content.decode()
-    act(admin, "hold", workunit)
+    act(admin, "hold", workunit, confirmed="yes")
     assert "is held by staff" in admin.get(page_of(workunit)).content.decode()
 
 
@@ -672,19 +714,21 @@ def test_cancelling_shows_a_confirmation_page_with_counts(admin: Client, rows: A
 
 
 def test_accelerate_and_slow_down_actions_change_the_batch(admin: Client, rows: Any) -> None:
-    shown_messages = messages_of(act(admin, "accelerate", rows["batch"]))
+    shown_messages = messages_of(act(admin, "accelerate", rows["batch"], confirmed="yes"))
     assert shown_messages == ["all: 6 workunits and 0 unsent results have a new priority."]
     assert Batch.objects.get().accelerate
-    act(admin, "slow_down", rows["batch"])
+    act(admin, "slow_down", rows["batch"], confirmed="yes")
     assert not Batch.objects.get().accelerate
-    assert "cannot be retired" in messages_of(act(admin, "retire", rows["batch"]))[0]
+    refused = act(admin, "retire", rows["batch"], confirmed="yes")
+    assert "cannot be retired" in messages_of(refused)[0]
 
 
 def test_parked_science_failure_is_retried_or_dropped(admin: Client, rows: Any) -> None:
     first, second = models.ScienceFailure.objects.order_by("pk")[:2]
-    assert messages_of(act(admin, "retry", first)) == ["1 will be tried again."]
+    answer = act(admin, "retry", first, confirmed="yes")
+    assert messages_of(answer) == ["1 will be tried again."]
     assert not models.ScienceFailure.objects.filter(pk=first.pk).exists()
-    assert len(messages_of(act(admin, "drop", second))) == 1
+    assert messages_of(act(admin, "drop", second, confirmed="yes")) == ["1 were given up."]
 
 
 @pytest.mark.parametrize("action", ["retry", "drop"])
@@ -787,10 +831,10 @@ def test_hold_and_release_are_recorded_in_the_ledger_with_staff_as_actor(
     admin: Client, rows: Any
 ) -> None:
     workunit = rows["workunits"][1]
-    act(admin, "hold", workunit)
+    act(admin, "hold", workunit, confirmed="yes")
     workunit.refresh_from_db()
     assert workunit.release_state == ReleaseState.HELD
-    act(admin, "release_again", workunit)
+    act(admin, "release_again", workunit, confirmed="yes")
     workunit.refresh_from_db()
     assert workunit.release_state == ReleaseState.RELEASED
     moves = LedgerEntry.objects.filter(workunit_id=workunit.pk, axis=Axis.RELEASE)
@@ -824,10 +868,12 @@ def test_staff_without_the_right_to_change_workunits_cannot_cancel(
 
 def test_deny_and_admit_actions_change_the_host(admin: Client, rows: Any) -> None:
     host = Host.objects.order_by("pk").first()
-    act(admin, "deny", host)
-    assert Host.objects.get(pk=host.pk).denied
-    act(admin, "admit", host)
-    assert not Host.objects.get(pk=host.pk).denied
+    act(admin, "deny", host, confirmed="yes", reason="wrong results")
+    host.refresh_from_db()
+    assert (host.denied, host.deny_reason) == (True, "wrong results")
+    act(admin, "admit", host, confirmed="yes", reason="repaired")
+    host.refresh_from_db()
+    assert (host.denied, host.deny_reason) == (False, "")
 
 
 # People
@@ -961,8 +1007,7 @@ def test_moderator_can_rename_volunteers_but_cannot_grant_rights(now: datetime) 
 
 def test_revoke_action_revokes_selected_api_tokens(admin: Client, rows: Any) -> None:
     token = models.ApiToken.objects.get(name="t0")
-    asked = {"action": "revoke", "_selected_action": [token.pk]}
-    answer = admin.post(list_of(models.ApiToken), asked, follow=True)
+    answer = act(admin, "revoke", token, confirmed="yes")
     assert messages_of(answer) == ["1 tokens were revoked."]
     assert not api_tokens.of_account(token.account).filter(pk=token.pk).exists()
 
@@ -977,8 +1022,7 @@ def test_submitter_page_shows_apps_and_limits(admin: Client, rows: Any) -> None:
 def test_forbid_action_removes_submit_rights_but_keeps_the_share(admin: Client, rows: Any) -> None:
     submitter = models.Submitter.objects.get()
     models.Submitter.objects.update(share=3, all_apps=True)
-    asked = {"action": "forbid", "_selected_action": [submitter.pk]}
-    shown_messages = messages_of(admin.post(list_of(models.Submitter), asked, follow=True))
+    shown_messages = messages_of(act(admin, "forbid", submitter, confirmed="yes"))
     assert shown_messages == ["1 people may no longer submit."]
     submitter.refresh_from_db()
     assert (submitter.share, submitter.all_apps, submitter.apps.count()) == (3, False, 0)
@@ -1013,7 +1057,8 @@ def test_confirmed_action_is_in_the_audit_log_with_the_person_and_the_rows(
     assert audited() == [], "a preview and an explanation change nothing"
     act(admin, "cancel", workunit, confirmed="yes")
     path = list_of(Workunit) + f"?app__id__exact={workunit.app_id}"
-    admin.post(path, {"action": "hold", "_selected_action": [workunit.pk], "select_across": "on"})
+    chosen = {"_selected_action": [workunit.pk], "select_across": "on", "confirmed": "yes"}
+    admin.post(path, {"action": "hold", **chosen})
     act(admin, "hold", workunit, hold_code="seven")
     assert audited(actor=EMAIL, subject="workunits") == [
         {"action": "cancel", "ids": [workunit.pk], "more": False},
@@ -1042,9 +1087,9 @@ def test_a_second_value_of_the_form_does_not_hide_an_action_from_the_audit_log(
     admin: Client, rows: Any
 ) -> None:
     workunit = rows["workunits"][0]
-    act(admin, "hold", workunit)
+    act(admin, "hold", workunit, confirmed="yes")
     form = {"action": ["hold", "explain"], "index": "0", "_selected_action": [workunit.pk]}
-    admin.post(list_of(Workunit), form)
+    admin.post(list_of(Workunit), form | {"confirmed": "yes"})
     expected = {"action": "hold", "ids": [workunit.pk], "more": False}
     assert audited() == [expected, expected]
 
@@ -1052,3 +1097,13 @@ def test_a_second_value_of_the_form_does_not_hide_an_action_from_the_audit_log(
 def test_action_without_selected_rows_is_not_in_the_audit_log(admin: Client, rows: Any) -> None:
     admin.post(list_of(Workunit), {"action": "hold"})
     assert audited() == []
+
+
+def test_a_group_takes_the_same_number_of_statements_with_many_permissions(
+    admin: Client, rows: Any
+) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        page = admin.get(page_of(Group.objects.get(name="operator")))
+    assert page.status_code == 200
+    assert "Can view" in page.content.decode()
+    assert len(queries) <= 10

@@ -79,7 +79,10 @@ def test_operator_creates_previews_publishes_and_assigns_a_badge(operator):
     badge.refresh_from_db()
     assert (badge.is_published, badge.rule, badge.threshold) == (True, "total_credit", 50)
     action = {"action": "assign", "_selected_action": [badge.pk]}
-    operator.post(BADGES, action)
+    text = operator.post(BADGES, action).content.decode()
+    assert "gold: 1 new, 0 withdrawn" in text
+    assert not AccountBadge.objects.exists()
+    operator.post(BADGES, action | {"confirmed": "yes"})
     assert AccountBadge.objects.get().account.name == "ada"
     assert events() == [
         ("badge_changed", "operator@example.org", {"added": True}),

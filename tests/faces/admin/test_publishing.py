@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
 from dataclasses import replace
+from datetime import timedelta
 from html import unescape
+from io import BytesIO
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -15,7 +21,16 @@ from django.utils import timezone
 
 from scheduler import signing
 from scheduler.apps import apps
-from scheduler.models import Account, App, AppVersion, AuditEntry, PlanClass
+from scheduler.models import (
+    Account,
+    App,
+    AppVersion,
+    AuditEntry,
+    File,
+    FileHold,
+    PlanClass,
+    Platform,
+)
 from scheduler.people import roles
 from tests.rows import an_account
 
@@ -49,9 +64,27 @@ def a_file(content: bytes, name: str = "sieve") -> SimpleUploadedFile:
     return SimpleUploadedFile(name, content)
 
 
-def send(client: Client, app: App, *files: SimpleUploadedFile, **fields: Any) -> Any:
+def show(client: Client, app: App, *files: SimpleUploadedFile, **fields: Any) -> Any:
+    """Send the form, and return the preview, or the form with its errors."""
     known = {"app": app.pk, "version": "1.00", "platforms": [LINUX], "program": list(files)}
     return client.post(ADD, known | fields)
+
+
+def confirm(client: Client, shown: Any, **fields: Any) -> Any:
+    """Confirm a preview as a browser would, with the hidden fields of its page."""
+    values: dict[str, list[str]] = {}
+    for tag in re.findall(r'<input type="hidden"[^>]*>', shown.content.decode()):
+        name, value = re.search(r'name="([^"]*)"', tag), re.search(r'value="([^"]*)"', tag)
+        if name:
+            values.setdefault(name[1], []).append(unescape(value[1]) if value else "")
+    return client.post(ADD, values | {"confirmed": "yes"} | fields)
+
+
+def send(client: Client, app: App, *files: SimpleUploadedFile, **fields: Any) -> Any:
+    """Publish files with a preview; return the first answer if it is no preview."""
+    shown = show(client, app, *files, **fields)
+    is_preview = shown.context is not None and "plan" in shown.context
+    return confirm(client, shown) if is_preview else shown
 
 
 def errors_of(answer: Any) -> str:
@@ -104,6 +137,40 @@ def test_archive_with_several_files_needs_the_name_of_the_main_program(
     ]
 
 
+def test_files_of_a_native_app_get_logical_names_and_roles(admin: Client, app: App) -> None:
+    files = [a_file(PROGRAM), a_file(b"MZ helper", "help_2.exe"), a_file(b"a = 1", "settings.ini")]
+    fields = {
+        "main_program": "sieve",
+        "logical_names": "help_2.exe = helper.exe\r\n\r\nsieve = run",
+        "executables": "help_2.exe\r\n",
+        "copies": "settings.ini",
+    }
+    assert send(admin, app, *files, **fields).status_code == 302
+    rows = AppVersion.objects.get().files.order_by("position")
+    columns = ("open_name", "main_program", "executable", "copy_file")
+    assert list(rows.values_list(*columns)) == [
+        ("run", True, True, False),
+        ("helper.exe", False, True, False),
+        ("settings.ini", False, False, True),
+    ]
+    answer = send(admin, app, *map(renewed, files), **fields | {"copies": ""})
+    assert "exists with other files" in errors_of(answer)
+
+
+def renewed(file: SimpleUploadedFile) -> SimpleUploadedFile:
+    return a_file(file.file.getvalue(), str(file.name))
+
+
+def test_platform_that_staff_added_can_be_chosen(admin: Client, app: App) -> None:
+    Platform.objects.create(name="vax-dec-vms")
+    Platform.objects.create(name="anonymous")
+    text = admin.get(ADD).content.decode()
+    assert '<option value="vax-dec-vms">' in text
+    assert '<option value="anonymous">' not in text
+    assert send(admin, app, a_file(PROGRAM), platforms=["vax-dec-vms"]).status_code == 302
+    assert AppVersion.objects.get().platform.name == "vax-dec-vms"
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
@@ -112,6 +179,13 @@ def test_archive_with_several_files_needs_the_name_of_the_main_program(
         ({"platforms": ["vax"]}, "vax is not one of the available choices"),
         ({"image": "alpine"}, "runs no image"),
         ({"program": []}, "no file is given"),
+        ({"logical_names": "table"}, "Hint: write table_7.dat = table.dat"),
+        ({"logical_names": "sieve = a\nsieve = b"}, "'sieve' is listed twice"),
+        ({"logical_names": "table = b"}, "'table' is not in the package. Hint: it has sieve"),
+        ({"logical_names": "sieve = ../b"}, "'../b' is not a name for a file"),
+        ({"logical_names": "sieve = init_data.xml"}, "is not a name that a program can open"),
+        ({"executables": "nothing"}, "'nothing' is not in the package"),
+        ({"copies": "a\nb"}, "'a' is not in the package"),
     ],
 )
 def test_bad_field_is_refused_and_nothing_is_published(
@@ -136,6 +210,39 @@ def test_server_that_does_not_sign_publishes_only_with_valid_signatures(
     assert AppVersion.objects.get().files.get().signature == signature.file.getvalue().decode()
 
 
+def test_files_to_sign_are_those_that_are_published_with_their_signatures(
+    admin: Client, settings: Any
+) -> None:
+    settings.PROJECT = replace(settings.PROJECT, online_signing=False)
+    script = apps.create(name="sum", kind="script", now=timezone.now())
+    content = b"#!/bin/sh\necho 1\n"
+    fields = {"platforms": [], "version": "1.02"}
+    answer = send(admin, script, a_file(content, "run.sh"), **fields, to_sign="yes")
+    assert answer["Content-Disposition"] == 'attachment; filename="sum_102_to-sign.zip"'
+    archive = ZipFile(BytesIO(b"".join(answer.streaming_content)))
+    manifest = json.loads(archive.read("to-sign/to-sign.json"))
+    names = [entry["name"] for entry in manifest["files"]]
+    assert (manifest["app"], manifest["version"]) == ("sum", "1.02")
+    assert names == ["sum.tar.gz", "sum_launcher"]
+    assert not AppVersion.objects.exists()
+    assert not AuditEntry.objects.filter(event="version_published").exists()
+    signatures = []
+    for name in names:
+        text = signing.sign(BytesIO(archive.read(f"to-sign/{name}")))
+        signatures.append(a_file(text.encode(), f"{name}.sig"))
+    send(admin, script, a_file(content, "run.sh"), **fields, signatures=signatures)
+    versions = AppVersion.objects.all()
+    assert {version.version_num for version in versions} == {102}
+    digests = {entry["sha256"] for entry in manifest["files"]}
+    assert {file.file.sha256 for file in versions[0].files.all()} == digests
+
+
+def test_files_to_sign_are_refused_like_a_version(admin: Client, app: App) -> None:
+    answer = send(admin, app, a_file(b"1 2\nab\n"), to_sign="yes")
+    assert "Hint: " in errors_of(answer)
+    assert "no file is given" in errors_of(send(admin, app, program=[], to_sign="yes"))
+
+
 def test_page_is_for_accounts_that_may_publish_versions(app: App) -> None:
     operator = an_account(email="olga@example.org")
     roles.give(operator, "operator", now=timezone.now())
@@ -144,6 +251,7 @@ def test_page_is_for_accounts_that_may_publish_versions(app: App) -> None:
     client.force_login(operator)
     assert client.get(ADD).status_code == 403
     assert send(client, app, a_file(PROGRAM)).status_code == 403
+    assert send(client, app, a_file(PROGRAM), to_sign="yes").status_code == 403
     assert not AppVersion.objects.exists()
 
 
@@ -152,3 +260,78 @@ def test_roles_that_exist_may_publish_after_a_migration(publisher: Account) -> N
     group.permissions.filter(codename="add_appversion").delete()
     call_command("migrate", verbosity=0)
     assert group.permissions.filter(codename="add_appversion").exists()
+
+
+# The preview
+
+
+def test_preview_shows_the_files_and_what_each_version_replaces(admin: Client, app: App) -> None:
+    send(admin, app, a_file(PROGRAM))
+    other = a_file(b"\x7fELF other")
+    platforms = [LINUX, WINDOWS]
+    answer = show(admin, app, other, version="1.01", platforms=platforms, rollout_percent="30")
+    text = unescape(answer.content.decode())
+    digest = hashlib.sha256(b"\x7fELF other").hexdigest()
+    for words in (
+        "Really publish sieve 1.01?",
+        f"replaces sieve 1.00 {LINUX} as the newest",
+        "the first version for this platform and plan class",
+        digest,
+        "main program",
+        "this server",
+        "sent to 30 % of the hosts",
+    ):
+        assert words in text
+    assert 'title="10 bytes"' in text
+    assert not re.search(r"<style|style=|onclick", text)
+    assert AppVersion.objects.count() == 1
+    assert confirm(admin, answer).status_code == 302
+    published = AppVersion.objects.filter(version_num=101)
+    assert published.count() == 2
+    assert {version.files.get().file.sha256 for version in published} == {digest}
+
+
+def test_older_number_and_repeated_version_are_named_in_the_preview(
+    admin: Client, app: App
+) -> None:
+    send(admin, app, a_file(PROGRAM), version="2.00")
+    text = show(admin, app, a_file(b"\x7fELF old"), version="1.00").content.decode()
+    assert f"is older than sieve 2.00 {LINUX}, which hosts keep getting" in text
+    text = show(admin, app, a_file(PROGRAM), version="2.00").content.decode()
+    assert "published before with the same files: nothing changes" in text
+
+
+def test_files_of_a_preview_are_kept_for_the_publisher_and_a_limited_time(
+    admin: Client, app: App, publisher: Account, settings: Any
+) -> None:
+    before = timezone.now()
+    answer = show(admin, app, a_file(PROGRAM))
+    hold = FileHold.objects.select_related("file").get()
+    assert hold.account == publisher
+    assert hold.until >= before + settings.PROJECT.file_hold
+    assert hold.file.sha256 == hashlib.sha256(PROGRAM).hexdigest()
+    FileHold.objects.update(until=before - timedelta(seconds=1))
+    assert "does not keep" in errors_of(confirm(admin, answer))
+    assert not AppVersion.objects.exists()
+
+
+def test_published_file_of_a_preview_has_the_version_in_its_name(admin: Client, app: App) -> None:
+    send(admin, app, a_file(PROGRAM))
+    assert AppVersion.objects.get().files.get().file.name.startswith("sieve_100_")
+    assert File.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    "value", ["x", "{}", "[1]", '[["a"]]', '[["a", "b"]]', '[["a", 3]]', "[" * 10_000]
+)
+def test_damaged_list_of_kept_files_is_an_error_of_the_form(
+    admin: Client, app: App, value: str
+) -> None:
+    answer = confirm(admin, show(admin, app, a_file(PROGRAM)), kept_program=value)
+    assert "The list of kept files is damaged" in errors_of(answer)
+    assert not AppVersion.objects.exists()
+
+
+def test_refused_version_keeps_no_file(admin: Client, app: App) -> None:
+    assert "no platform is given" in errors_of(show(admin, app, a_file(PROGRAM), platforms=[]))
+    assert not FileHold.objects.exists()

@@ -7,7 +7,7 @@ import pytest
 from scheduler.models import App
 from scheduler.people import submitters
 from tests.conftest import NOON
-from tests.faces.apis import ALL_SCOPES, a_program
+from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.rows import an_account, an_app, an_app_version
 
 pytestmark = pytest.mark.django_db
@@ -60,6 +60,23 @@ def test_app_can_be_created_read_listed_and_changed(staff):
         "primes"
     ]
     assert staff.send("get", "/apps?kind=native").json()["results"] == []
+
+
+def test_description_of_an_app_is_stored_and_changed_by_its_manager(staff, manager):
+    made = staff.send("post", "/apps", {"name": "waves", "description": "Gravity.\n\nWaves."})
+    assert made.status_code == 201, made.json()
+    assert made.json()["description"] == "Gravity.\n\nWaves."
+    assert manager.send("get", "/apps/primes").json()["description"] == ""
+    changed = manager.send("patch", "/apps/primes", {"description": "Searches for primes."})
+    assert changed.json()["description"] == "Searches for primes."
+    assert App.objects.get(name="primes").description == "Searches for primes."
+    assert manager.send("patch", "/apps/waves", {"description": "x"}).status_code == 403
+    too_long = {"description": "x" * 4001}
+    assert manager.send("patch", "/apps/primes", too_long).status_code == 400
+    [waves] = [
+        app for app in Program().send("get", "/status").json()["apps"] if app["name"] == "waves"
+    ]
+    assert waves["description"] == "Gravity.\n\nWaves."
 
 
 def test_listing_apps_takes_at_most_three_statements(staff, django_assert_max_num_queries):

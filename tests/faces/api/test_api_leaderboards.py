@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.models import AccountAppCredit, Team
+from scheduler.models import AccountAppCredit, HostAppCredit, Team, TeamAppCredit
 from tests.conftest import NOON
 from tests.faces.apis import Program, a_program
 from tests.rows import a_host, an_account, an_app
@@ -53,6 +53,21 @@ def test_accounts_are_listed_by_the_credit_for_an_app():
     read("/leaderboards/accounts?app=unknown", 404)
 
 
+def test_computers_and_teams_are_listed_by_the_credit_for_an_app():
+    app, team = an_app("primes"), Team.objects.create(name="Reds", created_at=NOON)
+    host = a_host(an_account("ada", show_hosts=True))
+    HostAppCredit.objects.create(host=host, app=app, total=3, expavg=2)
+    TeamAppCredit.objects.create(team=team, app=app, total=5, expavg=4)
+    for query in ("app=primes", "app=primes&sort=recent"):
+        [line] = read(f"/leaderboards/computers?{query}")["results"]
+        assert (line["id"], line["owner_name"], line["total_credit"]) == (host.pk, "ada", 3)
+        [line] = read(f"/leaderboards/teams?{query}")["results"]
+        assert (line["id"], line["total_credit"], line["recent_credit"]) == (team.pk, 5, 4)
+    for board in ("computers", "teams"):
+        read(f"/leaderboards/{board}?app=unknown", 404)
+        assert read(f"/leaderboards/{board}")["results"] == []
+
+
 def test_computers_have_their_owner_if_they_show_them():
     ada = an_account("ada", show_hosts=True)
     host = a_host(ada, total_credit=Decimal(3), p_model="Ryzen", p_ncpus=8, os_name="Linux")
@@ -78,6 +93,16 @@ def test_teams_are_listed():
     Team.objects.create(name="Reds", created_at=NOON, total_credit=5, country="Peru")
     [line] = read("/leaderboards/teams")["results"]
     assert (line["name"], line["country"], line["place"]) == ("Reds", "Peru", 1)
+
+
+def test_teams_of_a_type_are_listed():
+    for name, kind in (("Reds", Team.Kind.CLUB), ("Blues", Team.Kind.COMPANY)):
+        Team.objects.create(name=name, created_at=NOON, total_credit=5, kind=kind)
+    for query in ("kind=1", "kind=1&sort=recent"):
+        lines = read(f"/leaderboards/teams?{query}")["results"]
+        assert [line["name"] for line in lines] == (["Reds"] if query == "kind=1" else [])
+    for kind in ("0", "8", "club", ""):
+        read(f"/leaderboards/teams?kind={kind}", 400)
 
 
 @pytest.mark.parametrize("board", ["accounts", "computers", "teams"])

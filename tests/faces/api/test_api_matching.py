@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from scheduler.hosts import recognition
 from scheduler.models import Account, App, Batch, Host, Queue
-from scheduler.people import teams
+from scheduler.people import account_keys, teams
 from scheduler.people.teams import TeamProfile
 from scheduler.queues import named_queues
 from tests.database.daemons.test_interleavings import PATIENCE, Meanwhile, stopped_in
@@ -31,7 +31,9 @@ CHANGES = {
     "change_app_version": ("/app-versions/{version}", {"beta": True}, {"beta": False}),
     "change_batch": ("/batches/{batch}", {"meta": {"n": 1}}, {"meta": {"n": 2}}),
     "limit_host": ("/hosts/{host}", {"max_in_progress": 3}, {"max_in_progress": None}),
-    "change_my_computer": ("/me/computers/{host}", {"venue": "home"}, {"venue": "work"}),
+    "change_my_computer": ("/me/computers/{host}", {"venue": "home"}, {"max_held": 2}),
+    "change_my_key": ("/me/keys/{key}", {"name": "lab"}, {"name": "school"}),
+    "change_me": ("/me", {"country": "Malta"}, {"home_page": "https://chief.example/"}),
     "change_team": ("/me/team", {"country": "Malta"}, {"country": "Chile"}),
     "change_consents": ("/me/consents", {"show_hosts": True}, {"show_hosts": False}),
     "change_computing_preferences": (
@@ -59,7 +61,9 @@ def ways(chief) -> dict[str, str]:
     teams.create(account, TeamProfile(name="Primes"), now=timezone.now())
     version, batch = an_app_version(app), a_batch(app=app)
     named_queues.create(name="urgent", now=timezone.now())
-    ids = {"version": version.pk, "batch": batch.pk, "host": a_host(account).pk}
+    key, _text = account_keys.create_key(account=account, name="first", now=timezone.now())
+    host = a_host(account)
+    ids = {"version": version.pk, "batch": batch.pk, "host": host.pk, "key": key.pk}
     return {name: way.format(**ids) for name, (way, _, _) in CHANGES.items()}
 
 
@@ -149,6 +153,24 @@ def test_change_with_if_match_and_another_change_do_not_deadlock(chief, ways, mo
         assert matching.wait().status_code == 200
     queue.refresh_from_db()
     assert (queue.max_in_progress, queue.order) == (2, "lifo")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_change_of_a_team_by_an_administrator_and_their_dismissal_do_not_deadlock() -> None:
+    """Both lock the account of the administrator before the team."""
+    ada, eve = an_account("ada"), an_account("eve")
+    team = teams.create(ada, TeamProfile(name="Primes"), now=timezone.now())
+    teams.join(eve, team.pk)
+    teams.name_administrator(team.pk, eve.pk, by=ada, now=timezone.now())
+    program = a_program(eve)
+    with transaction.atomic():
+        teams.lock_accounts([eve.pk])
+        change_of_team = Meanwhile(lambda: change(program, "/me/team", {"country": "Peru"}, "*"))
+        wait_until_blocked()
+        teams.dismiss_administrator(team.pk, eve.pk, by=ada, now=timezone.now())
+    assert change_of_team.wait().status_code == 403
+    team.refresh_from_db()
+    assert team.country == ""
 
 
 @pytest.mark.django_db(transaction=True)

@@ -76,6 +76,22 @@ def test_account_reads_its_results_by_state_and_computer_in_pages(program, ada, 
     assert (row["id"], row["computer"], row["state"]) == (error.pk, other.pk, "error")
 
 
+def test_account_reads_its_oldest_results_first(program, host):
+    results = [a_result(a_workunit(), "valid", host=host) for _ in range(3)]
+    page = program.send("get", "/me/results?sort=id&limit=2").json()
+    ids = [row["id"] for row in page["results"]]
+    page = program.get(page["next"]).json()
+    ids += [row["id"] for row in page["results"]]
+    assert ids == [result.pk for result in results]
+    assert page["next"] is None
+
+
+@pytest.mark.parametrize("query", ["sort=id&before=5", "sort=-id&after=5", "after=5"])
+def test_position_of_the_other_order_is_refused(program, query):
+    refused = program.send("get", f"/me/results?{query}")
+    assert (refused.status_code, refused.json()["code"]) == (422, "bad_position")
+
+
 @pytest.mark.parametrize(
     "query", ["state=x", "limit=0", "limit=101", "before=-1", "before=x", "computer=0", "page=2"]
 )
@@ -94,7 +110,9 @@ def test_account_reads_one_result(program, host):
     assert listed.items() <= details.items()
     assert (details["app"], details["credit"], details["stderr"]) == ("Primes", 2.5, "bye")
     assert details["siblings"] == [{"state": "invalid", "own_result": None, "computer": None}]
+    # The sentences of the page are not in the API, whose texts are English for every visitor.
     assert [step["text"] for step in details["timeline"]] == ["sent", "ended"]
+    assert {key for step in details["timeline"] for key in step} == {"at", "text"}
 
 
 def test_lists_take_the_same_number_of_statements_for_one_row_and_for_many(program, ada, host):

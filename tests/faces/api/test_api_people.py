@@ -23,7 +23,12 @@ def program(ada) -> Program:
 
 def test_account_reads_and_changes_its_consents(program, ada):
     consents = program.send("get", "/me/consents").json()
-    assert consents == {"share_statistics": True, "show_hosts": False, "terms_accepted_at": None}
+    assert consents == {
+        "share_statistics": True,
+        "show_hosts": False,
+        "receive_letters": False,
+        "terms_accepted_at": None,
+    }
     changed = program.send("patch", "/me/consents", {"share_statistics": False, "show_hosts": True})
     assert changed.json() == consents | {"share_statistics": False, "show_hosts": True}
     ada.refresh_from_db()
@@ -32,6 +37,14 @@ def test_account_reads_and_changes_its_consents(program, ada):
     assert entry.details == {"consent": "STATSEXPORT", "given": False, "source": "API"}
     assert entry.account_id == ada.pk
     assert program.send("patch", "/me/consents", {"show_hosts": "no"}).status_code == 400
+
+
+def test_account_consents_to_letters(program, ada):
+    changed = program.send("patch", "/me/consents", {"receive_letters": True})
+    assert changed.json()["receive_letters"]
+    ada.refresh_from_db()
+    assert ada.receive_letters
+    assert program.send("patch", "/me/consents", {"receive_letters": "yes!"}).status_code == 400
 
 
 def test_team_is_created_changed_joined_and_left(program, ada):
@@ -125,6 +138,7 @@ def test_any_team_is_read_with_its_members(program, ada):
     other = a_program(an_account("eve"))
     shown = other.send("get", f"/teams/{team['id']}").json()
     assert (shown["name"], shown["description"], shown["founder"]) == ("The primes", "<b>", ada.pk)
+    assert shown["administrators"] == []
     members = other.send("get", f"/teams/{team['id']}/members").json()
     assert members == {
         "next": None,
@@ -134,6 +148,7 @@ def test_any_team_is_read_with_its_members(program, ada):
                 "name": "ada",
                 "country": "",
                 "shares_statistics": True,
+                "is_administrator": False,
                 "total_credit": 0.0,
                 "recent_credit": 0.0,
             }
@@ -141,3 +156,53 @@ def test_any_team_is_read_with_its_members(program, ada):
     }
     for path in ("/teams/1000000", "/teams/1000000/members"):
         assert other.send("get", path).status_code == 404
+
+
+@pytest.fixture
+def eve(program) -> Account:
+    """A member of the team that Ada leads."""
+    team = program.send("post", "/me/team", {"name": "The primes"}).json()
+    return an_account("eve", team_id=team["id"])
+
+
+def test_founder_names_and_dismisses_an_administrator(program, eve):
+    path = f"/me/team/administrators/{eve.pk}"
+    for _ in range(2):
+        named = program.send("put", path)
+        assert (named.status_code, named.json()["administrators"]) == (200, [eve.pk])
+    other = a_program(an_account("other"), "read")
+    assert other.send("get", f"/teams/{eve.team_id}").json()["administrators"] == [eve.pk]
+    members = other.send("get", f"/teams/{eve.team_id}/members?sort=name").json()["results"]
+    assert [(row["name"], row["is_administrator"]) for row in members] == [
+        ("ada", False),
+        ("eve", True),
+    ]
+    assert program.send("delete", path).status_code == 204
+    assert program.send("delete", path).status_code == 404
+    assert program.send("get", "/me/team").json()["administrators"] == []
+
+
+def test_administrator_changes_the_team_removes_a_member_and_resigns(program, eve):
+    program.send("put", f"/me/team/administrators/{eve.pk}")
+    bob = an_account("bob", team_id=eve.team_id, share_statistics=False)
+    administrator = a_program(eve)
+    changed = administrator.send("patch", "/me/team", {"country": "Peru"})
+    assert (changed.status_code, changed.json()["country"]) == (200, "Peru")
+    members = administrator.send("get", f"/teams/{eve.team_id}/members").json()["results"]
+    assert {row["name"] for row in members} == {"ada", "eve", "bob"}
+    assert administrator.send("delete", f"/me/team/members/{bob.pk}").status_code == 204
+    own = f"/me/team/administrators/{eve.pk}"
+    assert administrator.send("delete", own).status_code == 204
+    assert administrator.send("delete", own).json()["code"] == "team_refused"
+    assert administrator.send("patch", "/me/team", {"country": ""}).status_code == 403
+
+
+def test_impossible_administrators_are_refused(program, ada, eve):
+    for account_id, status in ((ada.pk, 409), (an_account().pk, 404), (10**9, 404)):
+        refused = program.send("put", f"/me/team/administrators/{account_id}")
+        assert refused.status_code == status
+        assert refused.json()["hint"]
+    without_team = a_program(an_account())
+    for method in ("put", "delete"):
+        path = f"/me/team/administrators/{eve.pk}"
+        assert without_team.send(method, path).status_code == 404

@@ -353,3 +353,21 @@ def test_publishing_for_six_platforms_takes_at_most_85_statements(
     an_app()
     with django_assert_max_num_queries(85):
         send(staff, ("run.sh", RUN))
+
+
+def test_version_is_published_for_a_share_of_the_hosts(staff):
+    an_app()
+    answer = send(staff, ("run.sh", RUN), rollout_percent="5")
+    assert answer.status_code == 201
+    assert {each["rollout_percent"] for each in answer.json()} == {5}
+    version = AppVersion.objects.first()
+    shown = staff.get(f"/api/v1/app-versions/{version.pk}").json()
+    assert (shown["rollout_percent"], shown["max_error_percent"]) == (5, None)
+    assert (shown["min_rollback_results"], shown["rolled_back_at"]) == (50, None)
+
+
+@pytest.mark.parametrize("percent", ["-1", "101", "x"])
+def test_share_of_the_hosts_out_of_range_is_refused(staff, percent):
+    an_app()
+    assert send(staff, ("run.sh", RUN), rollout_percent=percent).status_code == 400
+    assert not AppVersion.objects.exists()

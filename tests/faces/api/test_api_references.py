@@ -159,6 +159,7 @@ def explained(statement: str) -> str:
         return "\n".join(line for (line,) in cursor.fetchall())
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("caller", ["owner", "staff"])
 def test_names_are_found_by_an_index(ada, chief, caller):
     """The rows belong to many accounts, so that an index by account does not find a name."""

@@ -13,9 +13,14 @@ from tests.house.tracked import read
 METHODS = {"get", "post", "put", "patch", "delete"}
 
 
+def loaded(text):
+    """Return parsed YAML; the parser in C is ten times as fast as `safe_load`."""
+    return yaml.load(text, yaml.CSafeLoader)
+
+
 @pytest.fixture(scope="module")
 def schema():
-    return yaml.safe_load(read("docs/reference/openapi.yaml"))
+    return loaded(read("docs/reference/openapi.yaml"))
 
 
 def operations(schema):
@@ -37,7 +42,7 @@ def test_documentation_pages_load_only_local_resources(client, page):
 
 
 def test_served_schema_equals_the_schema_in_the_docs(client, schema):
-    assert yaml.safe_load(client.get("/api/v1/schema").content) == schema, "Hint: make docs"
+    assert loaded(client.get("/api/v1/schema").content) == schema, "Hint: make docs"
 
 
 def test_every_operation_has_a_description_an_id_and_documented_tags(schema):

@@ -16,7 +16,7 @@ from tests.faces.api_schema import Operation, operations
 from tests.faces.apis import ALL_SCOPES, Program
 from tests.faces.owned import OWN_ONLY, SHARED, STAFF_ONLY, Owned, everything
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from bench.figures import BenchError
 from bench.stage import Stage
 from bench.volunteer import Volunteer
 
-pytestmark = pytest.mark.needs("cc")
+pytestmark = [pytest.mark.needs("cc"), pytest.mark.lengthy]
 
 REPORTED = re.compile(r"<result>\s*<name>(\w+)</name>")
 
@@ -168,7 +168,6 @@ def test_load_works_with_new_connections_and_separate_report_requests(play):
     assert played.sum["latency_ms"]["reported"]["count"] == 3
 
 
-@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("server", "complaint"),
     [
@@ -183,7 +182,7 @@ def test_load_works_with_new_connections_and_separate_report_requests(play):
 )
 def test_wrong_reply_of_the_server_fails_the_bench(play, server, complaint):
     with pytest.raises(BenchError, match=complaint):
-        play(server, most=2.0)
+        play(server)
 
 
 def test_load_ends_when_the_server_has_no_work(play):

@@ -16,7 +16,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler.models import Account, AuditEntry, Host, Team
-from scheduler.people import account_keys, accounts
+from scheduler.people import account_keys, accounts, teams
 from scheduler.people.account_keys import weak_key
 from tests import rows
 from tests.conftest import NOON
@@ -386,6 +386,18 @@ def test_founder_sees_all_active_members(team, ada, key):
     found = get("team_email_list.php", teamid=team.pk, xml=1, account_key=key)
     assert [each.findtext("id") for each in found] == [str(ada.pk), str(hidden.pk)]
     rows.update(team, founder=hidden)
+    assert len(get("team_email_list.php", teamid=team.pk, xml=1, account_key=key)) == 1
+
+
+def test_administrator_sees_all_active_members_until_dismissed(team, ada, key):
+    founder = rows.an_account("founder", team=team, share_statistics=False)
+    rows.update(team, founder=founder)
+    teams.name_administrator(team.pk, ada.pk, by=founder, now=NOON)
+    members = get("team_email_list.php", teamid=team.pk, xml=1, account_key=key)
+    assert [each.findtext("id") for each in members] == [str(ada.pk), str(founder.pk)]
+    assert "@" not in ET.tostring(members, encoding="unicode")
+    assert tags(get("team_lookup.php", team_id=team.pk)) == TEAM
+    teams.dismiss_administrator(team.pk, ada.pk, by=founder, now=NOON)
     assert len(get("team_email_list.php", teamid=team.pk, xml=1, account_key=key)) == 1
 
 

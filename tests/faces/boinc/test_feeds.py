@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import replace
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
@@ -42,7 +43,7 @@ def test_feed_without_news_is_an_empty_channel(settings):
     assert root.findall("channel/item") == []
 
 
-def test_news_are_items_newest_first_with_a_date_that_clients_parse():
+def test_news_are_items_newest_first_with_a_date_that_clients_parse(settings):
     now = timezone.now().replace(microsecond=0)
     news.publish("First", "One.", author=None, now=now - timedelta(days=2))
     second = news.publish("R & D", "Two\nlines\n\nand more", author=None, now=now)
@@ -50,7 +51,11 @@ def test_news_are_items_newest_first_with_a_date_that_clients_parse():
     newest = items()[0]
     assert newest.findtext("description") == "<p>Two<br>lines</p><p>and more</p>"
     assert newest.findtext("pubDate") == f"{now:%a, %d %b %Y %H:%M:%S} GMT"
-    assert newest.findtext("guid", "").endswith(f"news/{second.pk}")
+    # Clients that read the feed before news had pages recognize the guid.
+    assert newest.findtext("guid") == f"{settings.PROJECT.master_url}news/{second.pk}"
+    assert newest.findtext("link") == f"{settings.PROJECT.master_url}news/{second.pk}/"
+    [page] = re.findall(r"/news/.*", newest.findtext("link", ""))
+    assert "<h1>R &amp; D</h1>" in Client().get(page).content.decode()
 
 
 def test_withdrawn_and_old_news_are_left_out():
@@ -101,7 +106,9 @@ def test_scheduler_reply_has_the_address_of_the_accounts_feed():
     assert url.path == "/notices.php"
     assert query["userid"] == str(Account.objects.get().pk)
     assert query["auth"].startswith(f"{query['userid']}_")
-    assert [item.findtext("title") for item in items("notices.php", **query)] == ["Hello"]
+    [notice] = items("notices.php", **query)
+    assert notice.findtext("title") == "Hello"
+    assert notice.findtext("link", "").endswith(f"/news/{News.objects.get().pk}/")
     assert client.ask().rss_feeds == (feed,)
 
 
@@ -147,7 +154,7 @@ def test_operator_publishes_and_withdraws_news_in_the_admin(operator):
     web.post(page, {"title": "Changed", "text": "x"})
     web.post(
         reverse("admin:scheduler_news_changelist"),
-        {"action": "withdraw", "_selected_action": [published.pk]},
+        {"action": "withdraw", "_selected_action": [published.pk], "confirmed": "yes"},
     )
     published.refresh_from_db()
     assert published.title == "Hello"

@@ -22,6 +22,8 @@ from tests.faces.boinc.test_download import get
 from tests.rows import an_account, an_app
 from volunteer.transport import HttpTransport
 
+pytestmark = pytest.mark.lengthy
+
 DATA = bytes(range(256)) * 3000
 
 

@@ -444,7 +444,18 @@ def test_export_holds_the_scopes_of_tokens_the_roles_and_the_team(trusted, ada):
     assert (token["name"], scopes) == ("notebook", {"may_read"})
     assert [role["group__name"] for role in data["roles"]] == ["submitter"]
     assert [team["name"] for team in data["founded_teams"]] == ["The primes"]
+    assert data["administered_teams"] == []
     assert data["truncated"] == []
+
+
+def test_export_holds_the_team_that_the_account_administers(trusted, ada):
+    founder = an_account("founder")
+    team = teams.create(founder, TeamProfile(name="The primes"), now=NOON)
+    teams.join(ada, team.pk)
+    teams.name_administrator(team.pk, ada.pk, by=founder, now=NOON)
+    [row] = exported(trusted)["administered_teams"]
+    assert (row["team_id"], row["team__name"]) == (team.pk, "The primes")
+    assert row["named_at"] == NOON.isoformat().replace("+00:00", "Z")
 
 
 def test_export_lists_the_tables_of_which_only_the_newest_rows_are_exported(

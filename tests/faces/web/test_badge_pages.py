@@ -16,6 +16,7 @@ from scheduler.credit import badge_awards
 from scheduler.models import Badge, Team
 from tests.conftest import NOON
 from tests.faces.apis import Program, a_program
+from tests.faces.pages import INLINE
 from tests.rows import an_account, update
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +31,7 @@ def page(path: str, status: int = 200) -> str:
     answer = Client().get(path)
     assert answer.status_code == status
     text = answer.content.decode()
-    assert not re.search(r"<script|<style|style=", text)
+    assert not INLINE.search(text)
     return text
 
 
@@ -110,7 +111,8 @@ def test_pages_and_replies_of_accounts_and_teams_show_their_badges():
     for path in (f"/accounts/{ada.pk}/", f"/teams/{reds.pk}/"):
         text = page(path)
         assert f'src="/badges/{badge.pk}.svg"' in text
-        assert "since 2026-01-01" in text
+        title = 'title="2026-01-01 12:00:00 UTC"'
+        assert re.search(rf"since <time [^>]*{title}>2026-01-01</time>", text)
         assert "Draft" not in text
     replies = [
         Program().send("get", f"/accounts/{ada.pk}"),

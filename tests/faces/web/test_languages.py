@@ -15,16 +15,25 @@ from django.urls import get_resolver
 from django.utils import translation
 
 from project import env
+from scheduler.health import maintenance, status
+from scheduler.health.rules import standstill_causes
+from scheduler.health.rules.standstill_causes import HeldFacts, UnsentFacts
 from scheduler.models import Account
 from scheduler.people import accounts
-from scheduler.web import languages, texts
+from scheduler.web import languages, texts, wait_texts
+from scheduler.web.accounts import forms
 from scheduler.web.volunteers import shown
 from tests.conftest import NOON
-from tests.rows import a_host, an_account, update
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled, update
 
 pytestmark = pytest.mark.django_db
 
 EMAIL, PASSWORD = "ada@example.org", "correct horse"
+#: Words of English sentences that no German sentence contains.
+ENGLISH = re.compile(
+    r"\b(?:the|and|of|is|are|were|has|have|your|you|for|with|this|that|not|no|by|to|at|from"
+    r"|waits?|reason|computers?|account|results?|work|needs?|last|each|all|sent|ended)\b"
+)
 GERMAN = {"accept-language": "de-AT,de;q=0.8,en;q=0.5"}
 
 
@@ -98,7 +107,8 @@ def test_pages_are_german_for_a_german_browser_and_english_for_others(
 )
 def test_responses_for_programs_and_staff_do_not_depend_on_the_language(client, german, path):
     def body(answer):
-        return re.sub(r'"read_at": "[^"]*"|<time>\d+</time>', "", content(answer))
+        times = r'"read_at": "[^"]*"|<time>\d+</time>|<lastBuildDate>.*</lastBuildDate>'
+        return re.sub(times, "", content(answer))
 
     english, other = client.get(path), german.get(path)
     assert body(english) == body(other)
@@ -274,6 +284,176 @@ def test_texts_of_other_packages_are_translated_with_their_values():
         assert texts.translated("") == ""
         assert texts.number(1234.56, 1) == "1.234,6"
     assert texts.translated(sentence) == sentence
+
+
+#: Facts about unsent work, each with the cause that the front page shows.
+STALLED = (
+    ({"unversioned": 1}, "no_version"),
+    ({"unversioned": 1000}, "no_version"),
+    ({}, "no_host"),
+    ({"hosts": 2, "last_contact_at": NOON - timedelta(hours=1)}, "no_host_asks"),
+    *(
+        ({"hosts": 4, "accounts": 3, name: 2, "quorum": quorum}, name)
+        for name in ("account_short", "host_short")
+        for quorum in (1, 2)
+    ),
+    *(
+        ({"hosts": hosts, "all_refused": count, "reason": reason}, "all_refused")
+        for hosts in (1, 7)
+        for count in (1, 2)
+        for reason in ("memory", "no_version", "something new", None)
+    ),
+    ({"hosts": 7, "no_host_left": 2, "reason": "cpus"}, "no_host_left"),
+)
+
+
+@pytest.mark.parametrize(("facts", "cause"), STALLED)
+@pytest.mark.parametrize("unsent", [1, 2, 1000])
+def test_reasons_why_work_waits_are_in_the_visitors_language(facts, cause, unsent):
+    waits = standstill_causes.waits(
+        UnsentFacts(**({"unsent": unsent, "last_contact_at": NOON} | facts)), HeldFacts(), now=NOON
+    )
+    assert cause in {wait.cause for wait in waits} or cause == "no_host_asks"
+    for wait in waits:
+        assert wait_texts.sentence(wait) == wait.sentence
+        with translation.override("de"):
+            german_text = wait_texts.sentence(wait)
+        assert not ENGLISH.search(german_text), german_text
+        assert "Arbeitspaket" in german_text
+        assert ("oder mehr" in german_text) is (wait.workunits >= standstill_causes.MAX_EXAMINED)
+
+
+def test_front_page_shows_stalled_work_and_maintenance_in_german(german, client):
+    a_result(a_workunit())
+    maintenance.end_project(message="Thanks!", now=NOON)
+    status.forget()
+    text = content(german.get("/"))
+    assert "1 Arbeitspaket wartet auf eine App-Version" in text
+    assert "Das Projekt ist beendet: Es wird keine Arbeit gesendet." in text
+    assert "Dieses Projekt ist beendet und sendet keine Arbeit mehr." in text
+    assert "Thanks!" in text
+    assert [each for each in texts_of(text) if ENGLISH.search(each)] == []
+    status.forget()
+    assert "1 workunit waits for an app version" in content(client.get("/"))
+
+
+@pytest.mark.parametrize(
+    ("english_text", "german_text"),
+    [
+        (
+            "100 % (a)s needs 1234.50 MB RAM but only 8.25 MB is available for use.",
+            "100 % (a)s braucht 1.234,50 MB Arbeitsspeicher, aber nur 8,25 MB sind nutzbar.",
+        ),
+        (
+            (
+                "Tasks won't finish in time: BOINC computes 95.5% of the time and 60 seconds are "
+                "queued."
+            ),
+            (
+                "Die Aufgaben würden nicht rechtzeitig fertig: BOINC rechnet 95,5 % der Zeit, und "
+                "Arbeit für 60 Sekunden wartet schon."
+            ),
+        ),
+        (
+            "These tasks are not for your GPU's model (needs 2.50 MB).",
+            "Diese Aufgaben sind nicht für das Modell Ihrer GPU (needs 2.50 MB) bestimmt.",
+        ),
+    ],
+)
+def test_values_of_refusals_follow_the_language(english_text, german_text):
+    with translation.override("de"):
+        assert texts.translated(english_text) == german_text
+
+
+def test_page_of_a_computer_explains_refusals_and_messages_in_german(german):
+    ada = an_account("ada")
+    message = "No tasks are available for the applications you have selected."
+    host = a_host(
+        ada,
+        last_decisions=[
+            {
+                "at": "2026-01-01T12:00:00+00:00",
+                "given": 0,
+                "resent": 0,
+                "refused": {"memory": 3},
+                "sentences": {
+                    "memory": "<b> needs 4.50 MB RAM but only 2.00 MB is available for use."
+                },
+                "said": ["Resent lost task wu_1", message, "A message of the staff"],
+            }
+        ],
+    )
+    german.force_login(ada)
+    text = content(german.get(f"/account/computers/{host.pk}/"))
+    assert "&lt;b&gt; braucht 4,50 MB Arbeitsspeicher" in text
+    assert f'<small lang="en">({message})</small>' in text
+    assert "Verlorene Aufgabe wu_1 noch einmal gesendet" in text
+    assert "A message of the staff" in text
+    assert "(A message of the staff)" not in text
+    text = content(german.get(f"/account/computers/{host.pk}/", headers={"accept-language": "en"}))
+    assert f"{message} / A message of the staff" in " ".join(text.split())
+
+
+def test_words_with_two_meanings_have_two_translations(german, settings):
+    ada = an_account("ada")
+    german.force_login(ada)
+    text = content(german.get("/account/"))
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*) <a", text))
+    assert (facts["Zweiter Faktor"], facts["Ihr Team"]) == ("Keiner", "Keins")
+    assert '<option value="0" selected>Ohne</option>' in content(german.get("/teams/new/"))
+    with translation.override("en"):
+        assert '<option value="0" selected>None</option>' in content(
+            german.get("/teams/new/", headers={"accept-language": "en"})
+        )
+
+
+def test_scopes_have_a_german_word_beside_their_name_in_the_api(german, client):
+    ada = an_account("ada")
+    with translation.override("de"):
+        assert forms.scope_label("read") == "lesen (read)"
+        assert forms.scope_label("unknown") == "unknown"
+    assert forms.scope_label("read") == "read"
+    labels = dict(forms.TokenForm(account=ada).fields["scopes"].choices)
+    assert labels == {"read": "read", "submit": "submit"}
+
+
+def test_every_text_of_a_page_changes_with_the_language(german, transactional_db):
+    """A text that is the same in both languages is a name, a number, or an example of a command."""
+    ada = an_account("ada", total_credit=Decimal(5))
+    host = a_host(ada, domain_name="desk")
+    workunit = a_workunit(an_app("primes", user_friendly_name="Primes"))
+    result = a_result(workunit, "valid", host=host)
+    sent = a_result(workunit, "sent", host=a_host(ada, domain_name="laptop"))
+    settled(workunit, result)
+    german.force_login(ada)
+    paths = [
+        *("/", "/news/", "/teams/", "/leaderboards/", "/leaderboards/computers/", "/badges/"),
+        *("/statistics/computers/", "/statistics/credit/", "/stats/", "/user_search.php"),
+        *("/account/", "/account/computers/", "/account/results/", "/account/email/"),
+        *("/account/preferences/computing/", "/account/preferences/project/", "/teams/new/"),
+        *("/account/certificate/", "/account/ownership/", "/ownership/", "/account/log-ins/"),
+        f"/account/computers/{host.pk}/",
+        f"/account/results/{result.pk}/",
+        f"/account/results/{sent.pk}/",
+        f"/account/workunits/{workunit.pk}/",
+    ]
+    same: dict[str, set[str]] = {}
+    for path in paths:
+        shown_texts = [
+            texts_of(content(german.get(path, headers={"accept-language": code}, follow=True)))
+            for code in ("de", "en")
+        ]
+        if found := {text for text in shown_texts[0] & shown_texts[1] if ENGLISH.search(text)}:
+            same[path] = found
+    assert same == {}
+
+
+def texts_of(page: str) -> set[str]:
+    """Return the texts of a page, without commands, code and parts that are marked as English."""
+    for tag in ("pre", "code", "script", "small lang=.en", "span lang=.en"):
+        name = tag.partition(" ")[0]
+        page = re.sub(rf"<{tag}.*?</{name}>", "", page, flags=re.DOTALL)
+    return {" ".join(text.split()) for text in re.findall(r">([^<>]+)<", page)} - {""}
 
 
 def test_errors_of_forms_and_mails_are_in_the_language_of_the_visitor(german, ada, settings):

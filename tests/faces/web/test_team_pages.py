@@ -15,7 +15,7 @@ from lxml.html import document_fromstring
 from scheduler import sealed_positions
 from scheduler.models import Account, AuditEntry, Team
 from scheduler.people import teams
-from scheduler.people.teams import TeamProfile
+from scheduler.people.teams import TeamProfile, administrators
 from scheduler.web.teams import views
 from tests.conftest import NOON
 from tests.rows import an_account, update
@@ -122,16 +122,16 @@ def test_page_of_a_team_shows_its_profile_and_its_members(client, ada, team):
 def test_members_are_read_page_by_page(client, team, monkeypatch):
     monkeypatch.setattr(views, "MEMBERS_PER_PAGE", 2)
     for number in range(3):
-        update(an_account(f"m{number}", total_credit=number), team=team)
+        update(an_account(f"member-{number}", total_credit=number), team=team)
     text = page(client, f"/teams/{team.pk}/?sort=total")
-    assert "m0" in text
-    assert "m2" not in text
+    assert "member-0" in text
+    assert "member-2" not in text
     [link] = re.findall(r'href="([^"]*)#members" rel="next"', text)
     assert link.startswith("?sort=total&amp;after=")
     text = page(client, f"/teams/{team.pk}/" + link.replace("&amp;", "&"))
-    assert "m2" in text
+    assert "member-2" in text
     assert "The link to this page is not valid" not in text
-    Account.objects.filter(name__in=("m2", "ada")).update(team=None)
+    Account.objects.filter(name__in=("member-2", "ada")).update(team=None)
     text = page(client, f"/teams/{team.pk}/" + link.replace("&amp;", "&"))
     assert "no more members" in text
 
@@ -148,7 +148,7 @@ def test_pages_take_a_constant_number_of_statements(ada, team):
             update(an_account(), team=team)
             Team.objects.create(name=f"team {len(counts)} {number}", created_at=NOON)
     assert counts[:2] == counts[2:]
-    assert max(counts) <= 6
+    assert max(counts) <= 8
 
 
 def test_addresses_of_boinc_lead_to_the_pages(client, team):
@@ -400,3 +400,143 @@ def test_account_page_leads_to_the_team(ada, team):
     text = page(browser_of(ada), "/account/")
     assert f'href="/teams/{team.pk}/"' in text
     assert "Find or create one" in page(browser_of(an_account("eve")), "/account/")
+
+
+# Administrators
+
+
+@pytest.fixture
+def eve(team: Team) -> Account:
+    """A member of the team."""
+    return an_account("eve", team=team)
+
+
+def test_founder_names_an_administrator_after_a_question(ada, eve, team):
+    browser = browser_of(ada)
+    member = f"/teams/{team.pk}/members/{eve.pk}/"
+    path = f"{member}administrator/"
+    assert f'href="{path}"' in page(browser, member)
+    text = page(browser, path)
+    assert "Make eve an administrator" in text
+    assert "see all members, also those who do not share their statistics" in text
+    assert not team.administrators.exists()
+    assert "eve is an administrator now." in sent(browser, path, action="name")
+    assert team.administrators.get().account == eve
+    text = page(Client(), f"/teams/{team.pk}/")
+    assert "Administrators" in text
+    assert text.count(f'<a href="/accounts/{eve.pk}/">eve</a>') == 2
+    assert text.count('<span class="tag">administrator</span>') == 1
+
+
+def test_founder_dismisses_an_administrator_after_a_question(ada, eve, team):
+    teams.name_administrator(team.pk, eve.pk, by=ada, now=NOON)
+    browser = browser_of(ada)
+    member = f"/teams/{team.pk}/members/{eve.pk}/"
+    path = f"{member}administrator/"
+    assert "eve is an administrator, who edits the team" in page(browser, member)
+    assert "Dismiss eve as an administrator" in page(browser, path)
+    assert team.administrators.exists()
+    assert "eve is not an administrator any more." in sent(browser, path, action="dismiss")
+    assert not team.administrators.exists()
+    text = sent(browser, path, action="dismiss")
+    assert f"Account {eve.pk} is not an administrator of The primes." in text
+    assert browser.post(path, {"action": "x"}).status_code == 404
+    eve.refresh_from_db()
+    assert eve.team_id == team.pk
+
+
+def test_limit_of_administrators_is_shown(ada, eve, team, monkeypatch):
+    monkeypatch.setattr(administrators, "MAX_ADMINISTRATORS", 0)
+    path = f"/teams/{team.pk}/members/{eve.pk}/administrator/"
+    text = sent(browser_of(ada), path, action="name")
+    assert "The primes has 0 administrators, which is the limit. Hint: dismiss" in text
+    assert not team.administrators.exists()
+
+
+def test_administrator_edits_the_team_sees_all_members_and_removes_one(ada, eve, team):
+    teams.name_administrator(team.pk, eve.pk, by=ada, now=NOON)
+    bob = an_account("bob", team=team, share_statistics=False)
+    browser = browser_of(eve)
+    text = page(browser, f"/teams/{team.pk}/")
+    assert "You are an administrator" in text
+    assert "<dd>3</dd>" in text
+    assert "hidden from others" in text
+    fields = {"name": "Primes", "kind": "2", "country": "", "url": "", "description": ""}
+    assert "changes are saved" in sent(browser, f"/teams/{team.pk}/edit/", **fields)
+    team.refresh_from_db()
+    assert (team.name, team.founder_id) == ("Primes", ada.pk)
+    assert "Write one" in page(browser, f"/teams/{team.pk}/")
+    path = f"/teams/{team.pk}/members/{bob.pk}/"
+    assert path in text
+    text = page(browser, path)
+    assert "Remove from the team" in text
+    assert "foundership" not in text
+    assert "bob is not a member any more" in sent(browser, path, action="remove")
+    bob.refresh_from_db()
+    assert bob.team_id is None
+    entry = AuditEntry.objects.filter(event="team_changed").latest("pk")
+    assert (entry.account_id, entry.details) == (eve.pk, {"removed": bob.pk})
+
+
+def test_administrator_resigns(ada, eve, team):
+    teams.name_administrator(team.pk, eve.pk, by=ada, now=NOON)
+    browser = browser_of(eve)
+    path = f"/teams/{team.pk}/resign/"
+    assert f'action="{path}"' in page(browser, f"/teams/{team.pk}/")
+    text = sent(browser, path)
+    assert "You are not an administrator any more." in text
+    assert f'action="{path}"' not in text
+    assert "is not an administrator of The primes" in sent(browser, path)
+    teams.leave(eve)
+    assert browser.post(path).status_code == 404
+
+
+def test_pages_of_administrators_are_in_the_language_of_the_visitor(ada, eve, team):
+    teams.name_administrator(team.pk, eve.pk, by=ada, now=NOON)
+    headers = {"accept-language": "de"}
+    for path, part in (
+        ("", "Administratoren"),
+        (f"members/{eve.pk}/", "eve ist Administrator, bearbeitet also das Team"),
+        (f"members/{eve.pk}/administrator/", "eve als Administrator abberufen"),
+    ):
+        answer = browser_of(ada).get(f"/teams/{team.pk}/{path}", headers=headers)
+        assert part in answer.content.decode()
+
+
+def test_member_who_is_not_listed_sees_who_sees_them(eve, team):
+    update(eve, share_statistics=False)
+    text = page(browser_of(eve), f"/teams/{team.pk}/")
+    assert "Only the founder and the administrators see you in the list" in text
+
+
+# Deleting
+
+
+def test_founder_deletes_the_team_after_a_question(ada, team):
+    browser = browser_of(ada)
+    path = f"/teams/{team.pk}/delete/"
+    assert f'href="{path}"' in page(browser, f"/teams/{team.pk}/")
+    assert "98,765 credits" in page(browser, path)
+    assert Team.objects.exists()
+    assert "The team The primes is deleted." in sent(browser, path)
+    assert not Team.objects.exists()
+    assert browser.get(f"/teams/{team.pk}/").status_code == 404
+    assert page(browser, "/teams/").count("The primes") == 0
+
+
+def test_team_with_other_members_is_not_deleted(ada, team):
+    update(an_account("bob"), team=team)
+    browser = browser_of(ada)
+    path = f"/teams/{team.pk}/delete/"
+    assert path not in page(browser, f"/teams/{team.pk}/")
+    text = page(browser, path)
+    assert "has other active members" in text
+    assert "danger" not in text
+    assert "The primes has other active members." in sent(browser, path)
+    assert Team.objects.exists()
+
+
+def test_boinc_wide_team_shows_its_number(client, team):
+    assert "BOINC-wide" not in page(client, f"/teams/{team.pk}/")
+    update(team, boinc_wide_id=17)
+    assert "team 17 of all projects" in page(client, f"/teams/{team.pk}/")

@@ -13,10 +13,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from scheduler.models import Account, AuditEntry, CreditEntry, Host
+from scheduler.lifecycle import Actor, Axis, Because, ResultState
+from scheduler.models import Account, AuditEntry, CreditEntry, Host, LedgerEntry, Result
 from scheduler.web.volunteers import shown, views
 from scheduler.work.volunteers import result_lists
 from tests.conftest import NOON
+from tests.faces.pages import INLINE
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled, update
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +65,7 @@ def page(browser: Client, path: str, status: int = 200) -> str:
     answer = browser.get(path)
     assert answer.status_code == status
     text = answer.content.decode()
-    assert not re.search(r"<script|<style|style=", text)
+    assert not INLINE.search(text)
     return text
 
 
@@ -119,7 +121,11 @@ def test_list_of_computers_has_pages_and_sorts(browser, ada, monkeypatch):
 
 
 def test_lists_take_the_same_number_of_statements_for_one_row_and_for_many(browser, ada, host):
-    paths = ("/account/computers/", "/account/results/", f"/account/computers/{host.pk}/results/")
+    paths = (
+        *("/account/computers/", "/account/computers/?show=active&system=other"),
+        *("/account/results/", "/account/results/?sort=id"),
+        f"/account/computers/{host.pk}/results/",
+    )
     a_result(a_workunit(), "sent", host=host)
     few = [statements(browser, path) for path in paths]
     for _ in range(8):
@@ -243,7 +249,7 @@ def test_list_of_results_is_filtered_by_state_and_by_computer(browser, ada, host
     assert ids(f"/account/computers/{other.pk}/results/") == [error.pk]
     assert ids(f"/account/computers/{other.pk}/results/?state=valid") == []
     text = page(browser, "/account/results/?state=valid")
-    assert '<a href="?state=valid" aria-current="page">valid</a>' in text
+    assert 'href="?state=valid" aria-current="page">valid</a>' in text
 
 
 def test_older_results_are_on_the_next_page(browser, host, monkeypatch):
@@ -263,6 +269,37 @@ def test_older_results_are_on_the_next_page(browser, host, monkeypatch):
         )
 
 
+def test_oldest_results_are_listed_first_on_request(browser, host, monkeypatch):
+    monkeypatch.setattr(views, "RESULTS_PER_PAGE", 2)
+    results = [a_result(a_workunit(), "valid", host=host) for _ in range(3)]
+
+    def ids(text: str) -> list[int]:
+        return [int(pk) for pk in re.findall(r'"/account/results/(\d+)/"', text)]
+
+    text = page(browser, "/account/results/?state=valid")
+    assert 'aria-sort="descending"><a id="sort-id" href="?state=valid&amp;sort=id"' in text
+    text = page(browser, "/account/results/?state=valid&sort=id")
+    assert ids(text) == [results[0].pk, results[1].pk]
+    assert 'aria-sort="ascending"><a id="sort-id" href="?state=valid&amp;sort=-id"' in text
+    assert 'href="?state=error&amp;sort=id"' in text
+    link = f"?state=valid&sort=id&after={results[1].pk}"
+    assert f'href="{link.replace("&", "&amp;")}" rel="next">Newer results</a>' in text
+    text = page(browser, f"/account/results/{link}")
+    assert ids(text) == [results[2].pk]
+    assert '<a href="?state=valid&amp;sort=id">Oldest results</a>' in text
+    assert "rel=" not in text.partition('class="pages"')[2]
+    text = page(browser, f"/account/results/?sort=id&after={results[2].pk}")
+    assert "There are no newer results." in text
+    # The position of the other order is ignored, as every invalid parameter.
+    assert ids(page(browser, "/account/results/?sort=id&before=1")) == [
+        results[0].pk,
+        results[1].pk,
+    ]
+    for sort in ("", "x", "--id", "-id"):
+        text = page(browser, f"/account/results/?sort={sort}")
+        assert ids(text) == [results[2].pk, results[1].pk]
+
+
 def test_lists_without_results_tell_what_to_do(browser, host, monkeypatch):
     assert "are attached, and why" in page(browser, "/account/results/")
     assert f'href="/account/computers/{host.pk}/"' in page(
@@ -274,6 +311,7 @@ def test_lists_without_results_tell_what_to_do(browser, host, monkeypatch):
     monkeypatch.setattr(result_lists, "MAX_READ", 0)
     monkeypatch.setattr(views, "RESULTS_PER_PAGE", 0)
     assert "Older ones may exist" in page(browser, "/account/results/?state=valid")
+    assert "Newer ones may exist" in page(browser, "/account/results/?state=valid&sort=id")
 
 
 def test_page_of_a_result_explains_its_state_and_its_credit(browser, host):
@@ -282,7 +320,7 @@ def test_page_of_a_result_explains_its_state_and_its_credit(browser, host):
     a_result(workunit, "invalid", host=a_host(an_account(show_hosts=False)))
     CreditEntry.objects.create(
         result_id=mine.pk,
-        rule="runtime",
+        rule=CreditEntry.VALIDATED,
         account=host.account,
         host=host,
         app=workunit.app,
@@ -294,6 +332,7 @@ def test_page_of_a_result_explains_its_state_and_its_credit(browser, host):
     for part in (
         "agrees with the accepted answer",
         "7.50",
+        "by the rule “runtime”.",
         "the speed of the devices",
         "50 min × 1.00 GFLOPS",
         "&lt;b&gt;done&lt;/b&gt;",
@@ -302,6 +341,42 @@ def test_page_of_a_result_explains_its_state_and_its_credit(browser, host):
     ):
         assert part in text
     assert "<b>done" not in text
+
+
+def test_page_of_a_result_shows_its_timeline_in_words_with_the_labels_of_the_moves(browser, host):
+    result = a_result(a_workunit(), "success", host=host)
+    for number, (source, target, because) in enumerate(
+        (
+            (ResultState.UNSENT, ResultState.IN_PROGRESS, Because.SENT),
+            (ResultState.IN_PROGRESS, ResultState.SUCCESS, Because.REPORTED),
+        )
+    ):
+        LedgerEntry.objects.create(
+            at=NOON + timedelta(minutes=number),
+            workunit_id=result.workunit_id,
+            result_id=result.pk,
+            axis=Axis.RESULT,
+            source=source,
+            target=target,
+            because=because,
+            by=Actor.SCHEDULER,
+        )
+    steps = re.findall(
+        r"<li>(.*?)<small>.*?<span lang=\"en\">(.*?)</span>", timeline(browser, result)
+    )
+    assert steps == [
+        ("Sent to this computer.", "IN_PROGRESS: sent to a host"),
+        ("Reported: the program finished without an error.", "OVER/SUCCESS: reported"),
+    ]
+    german = timeline(browser, result, headers={"accept-language": "de"})
+    assert "An diesen Computer gesendet." in german
+    assert "Gemeldet: Das Programm wurde ohne Fehler beendet." in german
+
+
+def timeline(browser: Client, result: Result, **options: Any) -> str:
+    text = browser.get(f"/account/results/{result.pk}/", **options).content.decode()
+    [found] = re.findall(r'<ol class="timeline">.*?</ol>', text, re.DOTALL)
+    return str(found)
 
 
 @pytest.mark.parametrize(

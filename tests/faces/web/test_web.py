@@ -14,6 +14,7 @@ from django.conf import settings
 from django.test import Client
 from django.utils import timezone
 
+from project import env
 from scheduler.config import AccountCreation
 from scheduler.health import maintenance, status
 from scheduler.lifecycle import AssimilateState, FileDeleteState
@@ -25,6 +26,7 @@ from scheduler.models import (
     Platform,
     WorkunitWakeup,
 )
+from scheduler.people import roles
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account, an_app, settled
 
@@ -117,6 +119,76 @@ def test_status_page_loads_no_external_resources(client: Client) -> None:
     assert all(url.startswith("/") for url in loaded)
 
 
+# Descriptions of the project and its apps
+
+
+def test_front_page_describes_the_project_and_each_app_that_sends_work(app, client, settings):
+    settings.PROJECT = replace(
+        settings.PROJECT, description="We search.\nFor primes.\n\nMore: https://example.org/"
+    )
+    App.objects.filter(pk=app.pk).update(description="Tests Mersenne numbers.")
+    an_app("old", deprecated=True, description="Not computed any more.")
+    workunit = a_workunit(app)
+    settled(workunit, a_result(workunit, "valid"))
+    status.forget()
+    page = client.get("/").content.decode()
+    assert "<p>We search.<br>\nFor primes.</p>" in page
+    link = '<a href="https://example.org/" rel="nofollow noopener noreferrer">'
+    assert f"<p>More: {link}https://example.org/</a></p>" in page
+    assert re.search(r"<h3>Primes</h3>\s*<p>Tests Mersenne numbers.</p>", page)
+    assert "Not computed any more" not in page
+    status_json = client.get("/status.json").json()
+    assert status_json["description"].startswith("We search.")
+    assert status_json["apps"][0] | {"versions": None} == {
+        "name": "primes",
+        "title": "Primes",
+        "description": "Tests Mersenne numbers.",
+        "workunits_done": 1,
+        "versions": None,
+    }
+    assert "1 workunit answered" in page
+
+
+def test_front_page_without_apps_and_description_has_no_section_about_them(client):
+    assert 'id="about"' not in client.get("/").content.decode()
+
+
+def test_only_staff_is_asked_for_missing_descriptions(app, client, settings):
+    change_page = f'href="/admin/scheduler/app/{app.pk}/change/"'
+    for visitor, asks in ((None, False), ("volunteer", False), ("chief", True)):
+        if visitor is not None:
+            client.force_login(an_account(visitor, is_superuser=asks, is_staff=asks))
+        page = client.get("/").content.decode()
+        assert ("PROJECT_DESCRIPTION_FILE" in page) is asks
+        assert ("This app has no description yet." in page) is asks
+        assert (change_page in page) is asks
+    App.objects.update(description="Tests Mersenne numbers.")
+    settings.PROJECT = replace(settings.PROJECT, description="We search.")
+    status.forget()
+    page = client.get("/").content.decode()
+    assert "PROJECT_DESCRIPTION_FILE" not in page
+    assert "no description yet" not in page
+
+
+def test_publisher_is_asked_only_for_descriptions_of_apps(app, client):
+    publisher = an_account("publisher", is_staff=True)
+    roles.give(publisher, "publisher", now=NOON)
+    client.force_login(Account.objects.get(pk=publisher.pk))
+    page = client.get("/").content.decode()
+    assert "This app has no description yet." in page
+    assert "PROJECT_DESCRIPTION_FILE" not in page
+
+
+def test_project_description_is_read_from_a_file(monkeypatch, tmp_path):
+    path = tmp_path / "about.txt"
+    path.write_text("We search for primes.\n", encoding="utf-8")
+    monkeypatch.setenv("PROJECT_DESCRIPTION_FILE", str(path))
+    assert env.file_text("PROJECT_DESCRIPTION_FILE") == "We search for primes."
+    monkeypatch.setenv("PROJECT_DESCRIPTION_FILE", str(tmp_path / "missing.txt"))
+    with pytest.raises(env.BadSetting, match="a file that can be read"):
+        env.file_text("PROJECT_DESCRIPTION_FILE")
+
+
 # The numbers
 
 
@@ -152,14 +224,19 @@ def test_results_are_counted_by_state_or_by_outcome_if_over(app: App, client: Cl
     assert said["people"] == {"accounts": 1, "hosts": 1}
 
 
-def test_every_number_on_the_page_has_a_label_in_the_json(client: Client) -> None:
+def test_bar_of_outcomes_has_a_segment_for_each_share(app: App, client: Client) -> None:
+    for word in ("success", "success", "success", "noreply"):
+        a_result(a_workunit(app), word)
+    status.forget()
     page = client.get("/").content.decode()
-    keys = set(re.findall(r'data-count="([^"]+)"', page))
-    labels = numbers(client)["labels"]
-    assert keys
-    assert keys <= set(labels)
-    shares = re.findall(r'data-share="([^"]+)"', page)
-    assert {share.split(".")[1] for share in shares} == set(numbers(client)["outcomes"])
+    bar = re.search(r'<svg class="bar".*?</svg>', page)[0]  # type: ignore[index]
+    drawn = re.findall(r'<rect class="(\w+)" x="([\d.]+)" width="([\d.]+)"', bar)
+    assert [segment for segment in drawn if segment[2] != "0.00"] == [
+        ("good", "0.00", "75.00"),
+        ("uneasy", "75.00", "25.00"),
+    ]
+    assert "csp_nonce" not in page
+    assert "<style" not in page
 
 
 def test_daemon_lag_is_the_age_of_its_oldest_overdue_row(app: App, client: Client) -> None:
@@ -250,8 +327,8 @@ def test_status_shows_when_each_daemon_was_last_alive(client: Client) -> None:
     tones = [said["tones"][f"life.{name}"] for name in ("validator", "purger", "assimilator")]
     assert tones == ["good", "bad", "bad"]
     page = client.get("/").content.decode()
-    assert 'data-count="life.purger" data-tone="bad">silent for 2 h<' in page
-    assert 'data-count="life.validator" data-tone="good">alive<' in page
+    assert 'data-tone="bad">silent for 2 h<' in page
+    assert 'data-tone="good">alive<' in page
     assert said["silent_seconds"]["assimilator"] is None
     assert 7300 <= said["silent_seconds"]["purger"] < 7400
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.mutate.switching import Code, Switch, always
 
+ADMINISTRATORS = "tests/database/people/test_team_administrators.py"
 GUESSED = "tests/faces/api/test_api_tokens.py"
 MATCHING = "tests/faces/api/test_api_matching.py"
 ONCE = "tests/database/people/test_idempotency.py"
@@ -65,6 +66,18 @@ def _lock_by_id(by: Any, *others: int) -> Any:
     from scheduler.people.teams.locked_rows import lock_accounts
 
     return lock_accounts([by.pk, *others])
+
+
+def _lock_managed(team_id: int, by: Any) -> Any:
+    from scheduler.people.teams.locked_rows import lock_managed
+
+    return lock_managed(team_id, by)
+
+
+def _has_a_row(team: Any, account: Any) -> bool:
+    from scheduler.models import TeamAdministrator
+
+    return TeamAdministrator.objects.filter(team=team, account=account).exists()
 
 
 def _untouched_by_the_throttle(**_of: Any) -> None:
@@ -184,6 +197,26 @@ RULES = (
         "An account that was blocked while an operation waited gets no team and no foundership",
         Code("scheduler.people.teams.members:lock_active", _lock_by_id),
         ("tests/database/people/test_teams.py",),
+    ),
+    Switch(
+        "An account that leaves its team is an administrator no more",
+        Code("scheduler.people.teams.locked_rows:end_administratorship", always(None)),
+        (ADMINISTRATORS,),
+    ),
+    Switch(
+        "Only the founder of a team names and dismisses administrators",
+        Code("scheduler.people.teams.administrators:lock_led", _lock_managed),
+        (ADMINISTRATORS,),
+    ),
+    Switch(
+        "A row of an administrator counts only for a member of the team",
+        Code("scheduler.people.team_reads:is_administrator", _has_a_row),
+        (ADMINISTRATORS,),
+    ),
+    Switch(
+        "A change of a team with If-Match locks the account before the team",
+        Code("scheduler.api.endpoints.people.teams:MyTeam.lock_first", always(None)),
+        (MATCHING,),
     ),
     Switch(
         "A network that an account logged in from is exempt from the account's limit",

@@ -10,7 +10,9 @@ from tests.mutate.switching import Both, Code, Sql, Switch, always, unchanged
 
 ANONYMOUS = "tests/faces/web/test_anonymous.py"
 CHOOSING = "tests/faces/boinc/test_choosing.py"
+ROLLOUTS = "tests/database/dispatch/test_rollouts_in_claims.py"
 SELECTION = "tests/pure/dispatch/test_selection.py"
+SHARES = "tests/pure/hosts/test_rollout_shares.py"
 
 
 def _without(facts: Any, **changes: Any) -> Any:
@@ -246,6 +248,19 @@ RULES = (
         "The newest version of each platform and plan class is used",
         Code("scheduler.dispatch.rules.fit:_newest", lambda versions, **_: list(versions)),
         (SELECTION,),
+    ),
+    Switch(
+        "A version in a roll-out is sent only to its share of the hosts",
+        Code("scheduler.dispatch.catalog:is_in_share", always(True)),
+        (ROLLOUTS,),
+    ),
+    Switch(
+        "A larger share of a roll-out contains every smaller one",
+        Code(
+            "scheduler.hosts.rules.rollout_shares:is_in_share",
+            lambda host, version, percent: (host * 7919 + version + percent) % 100 < percent,
+        ),
+        (SHARES,),
     ),
     Switch(
         "A version is used only on hosts that satisfy its plan class",

@@ -6,6 +6,7 @@ from tests.mutate.switching import Code, Sql, Switch, always, unchanged
 
 ADAPTIVE = "tests/pure/credit/test_credit_adaptive.py"
 CREDIT = "tests/database/credit/test_credit.py"
+APP_CREDITS = "tests/database/credit/test_app_credits.py"
 HOUSEKEEPER = "tests/database/daemons/test_housekeeper.py"
 PURE = "tests/pure/credit/test_credit.py"
 
@@ -85,6 +86,26 @@ RULES = (
         "Credit by account and app is summed",
         Sql("pay_accounts", "kept.total + excluded.total", "excluded.total", package="daemons.sql"),
         (CREDIT,),
+    ),
+    Switch(
+        "Credit by computer and app is summed",
+        Sql("credit/count_app_credit", "kept.total + excluded.total", "excluded.total"),
+        (APP_CREDITS,),
+    ),
+    Switch(
+        "Entries that commit late are counted by app",
+        Sql(
+            "insert_credit",
+            "pg_advisory_xact_lock_shared(hashtextextended('credit entries', 0))",
+            "NULL",
+            package="daemons.sql",
+        ),
+        (APP_CREDITS,),
+    ),
+    Switch(
+        "A merge of computers waits while credit by app is counted",
+        Code("scheduler.hosts.merge_hosts:_lock_app_credit_cursor", always(None)),
+        (APP_CREDITS,),
     ),
     Switch(
         "A valid result that was not compared does not increase trust",

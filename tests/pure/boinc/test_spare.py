@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mmap import ACCESS_READ, mmap
+
 import pytest
 
 from scheduler.boinc.wire import messages, requests
@@ -35,6 +37,18 @@ def test_results_above_the_limit_are_counted_but_not_decoded(stderr):
 def test_request_within_the_limit_is_not_changed(most):
     body = a_request(10)
     assert take_out(body, most) == (body, 0)
+
+
+@pytest.mark.parametrize(("reports", "most"), [(10, 20), (10, 3), (60_000, 2000)])
+def test_mapped_file_is_decoded_like_the_same_bytes(tmp_path, reports, most):
+    """60 000 reports are more than one stretch whose pages are released."""
+    content = a_request(reports, "</result>")
+    path = tmp_path / "request"
+    path.write_bytes(content)
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as mapped:
+        assert requests.decode_request(mapped, max_results=most) == requests.decode_request(
+            content, max_results=most
+        )
 
 
 def test_truncated_request_is_refused():

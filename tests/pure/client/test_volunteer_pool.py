@@ -207,18 +207,18 @@ def test_worker_claims_one_result_and_then_asks_for_it() -> None:
     [claim] = client.tick()
     assert claim == events.ClaimWork(URL, 1.0, 0.0)
     assert client.kinds(0.1) == []  # the claim is under way
-    client.happens(events.WorkClaimed, count=1)
+    client.happens(events.WorkClaimed, name="r")
     [ask] = client.tick()
     assert isinstance(ask, events.Ask)
     assert ask.work_seconds > 0
     client.gets("r")
-    assert client.project.claimed == 0
+    assert client.project.claimed == ""
 
 
 def a_worker_with_a_claim() -> Client:
     client = Client(replace(POOL, claims=True))
     client.tick()
-    client.happens(events.WorkClaimed, count=1)
+    client.happens(events.WorkClaimed, name="r")
     assert client.kinds() == ["Ask"]
     return client
 
@@ -231,7 +231,7 @@ def test_claimed_result_is_requested_again_after_a_reply_without_it() -> None:
     assert isinstance(ask, events.Ask)
     assert ask.work_seconds > 0
     client.gets("r")
-    assert client.project.claimed == 0
+    assert client.project.claimed == ""
 
 
 def test_claimed_result_that_never_arrives_is_given_up() -> None:
@@ -246,9 +246,29 @@ def test_claimed_result_that_never_arrives_is_given_up() -> None:
 def test_worker_sleeps_when_nothing_was_claimed() -> None:
     client = Client(replace(POOL, claims=True))
     client.tick()
-    client.happens(events.WorkClaimed, count=0)
+    client.happens(events.WorkClaimed)
     assert client.kinds(1.9) == []
     assert client.kinds(0.2) == ["ClaimWork"]
+
+
+def test_claimed_result_is_requested_again_after_a_reply_with_another_result() -> None:
+    client = a_worker_with_a_claim()
+    client.gets("other")
+    assert client.project.claimed == "r"
+    assert "Ask" in client.kinds(2.1)
+    client.gets("r")
+    assert client.project.claimed == ""
+    assert client.project.work_failures == 0
+
+
+def test_claimed_result_that_never_arrives_is_given_up_although_other_work_arrives() -> None:
+    client = a_worker_with_a_claim()
+    for number in range(MAX_REQUESTS_FOR_CLAIMED - 1):
+        client.gets(f"other{number}")
+        assert client.project.claimed == "r"
+        assert "Ask" in client.kinds(2.1)
+    client.gets("last")
+    assert client.project.claimed == ""
 
 
 class FakeTransport:
@@ -269,6 +289,10 @@ class FakeTransport:
         return self.responses.pop(0)
 
 
+#: The answer to a successful claim.
+CLAIMED = {"id": 4, "name": "r", "report_deadline": "2030-01-01T00:00:00Z"}
+
+
 def a_link(*responses: tuple[int, object]) -> tuple[PoolLink, FakeTransport]:
     transport = FakeTransport(*responses)
     return PoolLink(URL, "mh_host_x", transport), transport  # type: ignore[arg-type]
@@ -276,8 +300,8 @@ def a_link(*responses: tuple[int, object]) -> tuple[PoolLink, FakeTransport]:
 
 def test_after_a_lost_race_the_next_result_is_claimed() -> None:
     rows = {"results": [{"id": 3}, {"id": 4}, {"id": 5}]}
-    link, transport = a_link((200, rows), (409, {"reason": "claimed"}), (200, {}))
-    assert link.claim(cpus=2.0, memory_bytes=1e9) == 1
+    link, transport = a_link((200, rows), (409, {"reason": "claimed"}), (200, CLAIMED))
+    assert link.claim(cpus=2.0, memory_bytes=1e9) == "r"
     assert [request.rpartition("/pool")[2] for request in transport.requests[1:]] == [
         "/results/3/claim",
         "/results/4/claim",
@@ -298,9 +322,9 @@ def queries(transport: FakeTransport) -> list[dict[str, str]]:
 def test_after_a_page_of_results_that_it_cannot_claim_the_next_page_is_read() -> None:
     refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
     link, transport = a_link(
-        (200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 2)), (200, {})
+        (200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 2)), (200, CLAIMED)
     )
-    assert link.claim(cpus=2.0, memory_bytes=0.0) == 1
+    assert link.claim(cpus=2.0, memory_bytes=0.0) == "r"
     assert [query["after"] for query in queries(transport)] == ["0", str(MAX_LISTED)]
     assert transport.requests[-1].endswith("/results/90/claim")
 
@@ -316,24 +340,24 @@ def test_the_next_call_goes_on_where_the_last_one_ended() -> None:
     ]
     last = MAX_PAGES * MAX_LISTED
     link, transport = a_link(
-        *pages, (200, a_page(last + 1, 1)), (409, {}), (200, a_page(1, 1)), (200, {})
+        *pages, (200, a_page(last + 1, 1)), (409, {}), (200, a_page(1, 1)), (200, CLAIMED)
     )
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     assert len(queries(transport)) == MAX_PAGES
     # A short page is the last one; the call after it begins with the oldest results again.
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     assert queries(transport)[-1]["after"] == str(last)
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
     assert queries(transport)[-1]["after"] == "0"
 
 
 @pytest.mark.parametrize(("seconds", "after"), [(0.0, "4"), (RESTART_SECONDS + 1, "0")])
 def test_refused_results_are_tried_again_a_minute_later(seconds: float, after: str) -> None:
-    responses = [(200, a_page(3, 2)), (409, {"reason": "unfit"}), (200, {})]
+    responses = [(200, a_page(3, 2)), (409, {"reason": "unfit"}), (200, CLAIMED)]
     link, transport = a_link(*responses, (200, a_page(5, 0)))
     link.position.began -= seconds
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     assert queries(transport)[-1]["after"] == after
 
 
@@ -341,16 +365,16 @@ def test_a_long_list_is_read_to_its_end_without_a_successful_claim() -> None:
     refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
     link, transport = a_link((200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 0)))
     link.position.began -= RESTART_SECONDS + 1
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     assert queries(transport)[-1]["after"] == str(MAX_LISTED)
 
 
 def test_a_worker_that_is_busy_on_the_server_tries_no_further_result() -> None:
     link, transport = a_link(
-        (200, a_page(1, 3)), (409, {"reason": "busy"}), (200, a_page(1, 1)), (200, {})
+        (200, a_page(1, 3)), (409, {"reason": "busy"}), (200, a_page(1, 1)), (200, CLAIMED)
     )
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
-    assert link.claim(cpus=1.0, memory_bytes=0.0) == 1
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
     assert [query["after"] for query in queries(transport)] == ["0", "0"]
 
 
@@ -370,10 +394,17 @@ def test_a_claim_sends_the_limits_that_the_worker_knows() -> None:
 def test_answer_without_results_claims_nothing(body: object) -> None:
     link, _ = a_link((200, body))
     if isinstance(body, dict):
-        assert link.claim(cpus=1.0, memory_bytes=0.0) == 0
+        assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     else:
         with pytest.raises(PoolError):
             link.claim(cpus=1.0, memory_bytes=0.0)
+
+
+@pytest.mark.parametrize("body", [[], {}, {"name": 3}, {"name": ""}, {"name": "x" * 301}])
+def test_claim_that_is_answered_without_a_name_is_an_error(body: object) -> None:
+    link, _ = a_link((200, a_page(1, 1)), (200, body))
+    with pytest.raises(PoolError, match="no name"):
+        link.claim(cpus=1.0, memory_bytes=0.0)
 
 
 @pytest.mark.parametrize(

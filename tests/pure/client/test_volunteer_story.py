@@ -17,6 +17,8 @@ import pytest
 from tests.pure.client.fake_project import ACCOUNT_KEY, EMAIL, PASSWORD, FakeProject, Work, sign
 from volunteer import cli
 
+pytestmark = pytest.mark.lengthy
+
 CLIENT = Path(__file__).resolve().parents[3] / "client"
 FAST = ("--backoff-scale", "0.002", "--poll", "0")
 
@@ -224,7 +226,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         return project.reported
 
 
-@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("work", "state", "exit_status", "words"), ENDS, ids=[work.name for work, *_ in ENDS]
 )

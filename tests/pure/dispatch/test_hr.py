@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.dispatch.rules.homogeneous_redundancy import COARSE, FINE, NONE, UNKNOWN, hr_class
+from scheduler.dispatch.rules import homogeneous_redundancy as rules
+from scheduler.dispatch.rules.homogeneous_redundancy import (
+    COARSE,
+    FINE,
+    NONE,
+    UNKNOWN,
+    hr_class,
+    label,
+)
 
 LINUX, WINDOWS, DARWIN, FREEBSD, ANDROID = 256, 384, 512, 640, 768
 
@@ -101,3 +109,28 @@ def test_hr_class_encodes_one_operating_system_and_one_processor(hr_type, os_nam
     system, processor = divmod(of(hr_type, os_name, vendor, model), 128)
     assert 2 <= system <= 6
     assert 2 <= processor <= 24
+
+
+@pytest.mark.parametrize(
+    ("hr_type", "hardware", "expected"),
+    [
+        (FINE, ("Linux", "GenuineIntel", "Intel(R) Core(TM) i7"), "Linux, Intel Core"),
+        (COARSE, ("Linux", "AuthenticAMD", "AMD Ryzen 9"), "Linux, Intel or AMD"),
+        (FINE, ("Windows", "GenuineIntel", "unnamed"), "Windows, Intel"),
+        (FINE, ("Android", "ARM", "ARMv8"), "Android, ARM"),
+        (COARSE, ("Darwin", "Power Macintosh", "PowerMac7,3"), "macOS, PowerPC"),
+        (FINE, ("Plan 9", "", ""), "any class"),
+    ],
+)
+def test_class_has_a_label_in_words(hr_type, hardware, expected):
+    assert label(hr_type, of(hr_type, *hardware)) == expected
+
+
+def test_each_class_of_the_tables_has_a_label_of_its_own():
+    processors = {number for _, number in (*rules._INTEL_FAMILIES, *rules._AMD_FAMILIES)}
+    processors |= {*rules._INTEL_NUMBERS.values(), 2, 3, 4, 22}
+    classes = {system + each for system in rules.SYSTEMS.values() for each in processors}
+    labels = {label(FINE, number) for number in classes}
+    assert len(labels) == len(classes)
+    assert not [text for text in labels if text.startswith("class ")]
+    assert label(FINE, 9999) == "class 9999"

@@ -6,7 +6,13 @@ from datetime import timedelta
 
 import pytest
 
-from scheduler.health.rules.alert_texts import LATE_AFTER, SILENT_AFTER, Facts, judge
+from scheduler.health.rules.alert_texts import (
+    LATE_AFTER,
+    SILENT_AFTER,
+    Facts,
+    LastCheck,
+    judge,
+)
 from tests.conftest import NOON
 
 JUST_NOW = NOON - timedelta(seconds=10)
@@ -28,6 +34,7 @@ def said(**facts) -> list[str]:
         {"lives": {"validator": LONG_AGO}, "daemons_paused": True},
         {"oldest": {"validator": LONG_AGO}, "daemons_paused": True},
         {"parked": {"validate": 0}},
+        {"checks": {"fsck": LastCheck(LONG_AGO, 0), "credit": LastCheck(LONG_AGO, 0)}},
     ],
 )
 def test_healthy_facts_raise_no_alert(facts):
@@ -62,6 +69,14 @@ def test_healthy_facts_raise_no_alert(facts):
         (
             {"expiring_batches": tuple("abcdef")},
             "6 batches expire within 3 d: a, b, c, d, e and more.",
+        ),
+        (
+            {"checks": {"fsck": LastCheck(LONG_AGO, 1)}},
+            "1 violation of invariants is known; the last check ended 2 h ago.",
+        ),
+        (
+            {"checks": {"fsck": LastCheck(JUST_NOW, 0), "credit": LastCheck(LONG_AGO, 5)}},
+            "5 sums of credit differ from the entries; the last comparison ended 2 h ago.",
         ),
         ({"maintenance": "Maintenance is on."}, "Maintenance is on."),
         ({"uploads_stopped": True}, "Uploads are refused because of the file var/stop_upload."),

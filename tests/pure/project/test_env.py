@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from project import env, keys
-from scheduler.config import MailConfig, MailSecurity, StoreConfig
+from scheduler.config import LoginProvider, MailConfig, MailSecurity, StoreConfig
 
 NAME = "MANYHANDS_TEST"
 
@@ -313,3 +313,73 @@ def test_a_webhook_without_encryption_needs_a_host_of_the_list(given):
         env.webhook_url(NAME, private_hosts=())
     given("")
     assert env.webhook_url(NAME, private_hosts=()) == ""
+
+
+LAB = """
+[lab]
+name = "The Lab"
+server = "https://id.example/realm/.well-known/openid-configuration"
+client_id = "manyhands"
+client_secret = "17"
+"""
+
+
+@pytest.fixture
+def given_file(given, tmp_path):
+    """Set the variable to the path of a file with this content."""
+
+    def set_content(content):
+        path = tmp_path / "file.toml"
+        path.write_text(content)
+        given(str(path))
+
+    return set_content
+
+
+def test_no_log_in_provider_is_the_default(given):
+    given("")
+    assert env.login_providers(NAME) == ()
+
+
+def test_log_in_providers_are_read_from_a_file_and_do_not_show_their_secret(given_file):
+    given_file(LAB + 'origins = ["https://login.example/"]\n')
+    [lab] = env.login_providers(NAME)
+    assert lab == LoginProvider(
+        id="lab",
+        name="The Lab",
+        server="https://id.example/realm",
+        client_id="manyhands",
+        client_secret="17",
+        origins=("https://login.example",),
+    )
+    assert "17" not in repr(lab)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "x",
+        "x = 1",
+        "[Lab]",
+        "[lab]",
+        LAB + "other = 1",
+        LAB + 'origins = "https://login.example/"',
+        LAB + "origins = [1]",
+        LAB + 'origins = ["http://login.example/"]',
+        LAB.replace("https", "http"),
+        LAB.replace("https://id.example/realm/", "id.example/"),
+        LAB.replace('"17"', "17"),
+        LAB.replace('"17"', '""'),
+    ],
+)
+def test_incomplete_log_in_provider_is_refused_without_its_secret(given_file, content):
+    given_file(content)
+    with pytest.raises(env.BadSetting) as refused:
+        env.login_providers(NAME)
+    assert "17" not in str(refused.value)
+
+
+def test_missing_file_of_log_in_providers_is_refused(given):
+    given("/nowhere/providers.toml")
+    with pytest.raises(env.BadSetting, match="a file that can be read"):
+        env.login_providers(NAME)

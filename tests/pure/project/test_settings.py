@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import runpy
+from pathlib import Path
 from typing import get_type_hints
 
 import pytest
@@ -86,6 +87,7 @@ def another_value(variable):
         "http(s) address": "https://example.org/",
         "`en` and `de`, separated by commas": "de",
         "path of a text file": __file__,
+        "path of a TOML file": str(Path(__file__).with_name("login_providers.toml")),
     }.get(variable.kind, "other")
 
 

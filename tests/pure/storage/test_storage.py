@@ -448,7 +448,7 @@ def test_kept_result_is_a_copy_and_replaces_an_older_one(var) -> None:
     data = os.urandom(300_000)
     upload("out_0", data)
     storage.write_result(app="mersenne", relative="wu_1/out", data=b"older")
-    path = storage.keep_result(upload_name="out_0", app="mersenne", relative="wu_1/out")
+    path = Path(storage.keep_result(upload_name="out_0", app="mersenne", relative="wu_1/out"))
     assert path == var / "results" / "mersenne" / "wu_1" / "out"
     assert path.read_bytes() == data
     storage.delete_uploads(["out_0"])
@@ -463,7 +463,7 @@ def test_result_is_copied_without_kernel_support_for_copying(var, monkeypatch) -
     monkeypatch.setattr(os, "link", not_here)
     monkeypatch.setattr(os, "copy_file_range", not_here)
     upload("out_0", b"residues")
-    path = storage.keep_result(upload_name="out_0", app="mersenne", relative="out")
+    path = Path(storage.keep_result(upload_name="out_0", app="mersenne", relative="out"))
     assert path.read_bytes() == b"residues"
 
 
@@ -529,7 +529,7 @@ def test_keeping_a_result_twice_leaves_one_file(var):
     upload("out_0", b"residues")
     upload("out_1", b"others")
     for name, data in (("out_0", b"residues"), ("out_0", b"residues"), ("out_1", b"others")):
-        path = storage.keep_result(upload_name=name, app="mersenne", relative="wu_1/out")
+        path = Path(storage.keep_result(upload_name=name, app="mersenne", relative="wu_1/out"))
         assert path.read_bytes() == data
     assert files_under(var / "results") == {"mersenne/wu_1/out"}
 

@@ -190,7 +190,7 @@ def test_duplicate_names_are_reported_with_their_indexes() -> None:
 
 def warnings_of(workunits, *, app, versions, speed):
     survey = new_workunits.Survey(speed)
-    survey.add(workunits)
+    survey.add(new_workunits.Shapes.of(workunits))
     return survey.warnings(app=app, versions=versions)
 
 
@@ -222,3 +222,29 @@ def test_missing_versions_and_outputs_each_give_one_warning() -> None:
         "App a has no version 7 yet: workunits that require it wait for it.",
         "No output files are named for 2 of 3 workunits: hosts upload nothing.",
     )
+
+
+# Shapes
+
+
+def test_shapes_are_numbered_in_order_and_counted() -> None:
+    one, two = NewWorkunit(name="a"), NewWorkunit(name="b", min_quorum=2)
+    again = [replace(one, command_line="--x"), two, one, replace(two, meta={"n": 1})]
+    shapes = new_workunits.Shapes.of([one, *again])
+    assert list(shapes.numbers) == [0, 0, 1, 0, 1]
+    assert list(shapes.firsts) == [one, two]
+    assert shapes.counts == [3, 2]
+
+
+def test_faults_of_a_shape_are_those_of_all_its_workunits() -> None:
+    one, two = NewWorkunit(), NewWorkunit(min_quorum=2)
+    fault = new_workunits.Fault("It is bad.", "mend it.")
+    shapes = new_workunits.Shapes.of([one, two, one, two])
+    assert shapes.spread({1: (fault,)}) == {1: (fault,), 3: (fault,)}
+    assert shapes.spread({}) == {}
+
+
+def test_faults_of_alternating_shapes_are_found() -> None:
+    good, bad = NewWorkunit(), NewWorkunit(min_quorum=0)
+    by_index = new_workunits.faults([good, bad, good, bad], max_output_bytes=1 << 30, now=NOON)
+    assert sorted(by_index) == [1, 3]

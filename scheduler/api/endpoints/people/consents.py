@@ -27,6 +27,10 @@ _SHOW = (
     "true, too, the account's name is at its computers on the leaderboard, on their pages and in "
     "the exported statistics, and the public page `/accounts/ID/` lists them."
 )
+_LETTERS = (
+    "Whether the project may send letters to the account's e-mail address, if it is confirmed. "
+    "False withdraws copies that are not delivered yet."
+)
 
 
 class ConsentsOut(Shown):
@@ -34,6 +38,7 @@ class ConsentsOut(Shown):
 
     share_statistics = serializers.BooleanField(help_text=_SHARE)
     show_hosts = serializers.BooleanField(help_text=_SHOW)
+    receive_letters = serializers.BooleanField(help_text=_LETTERS)
     terms_accepted_at = serializers.DateTimeField(
         allow_null=True, help_text="When the terms of use were accepted; null if there were none."
     )
@@ -44,6 +49,7 @@ class ChangedConsents(Strict):
 
     share_statistics = serializers.BooleanField(required=False, help_text=_SHARE)
     show_hosts = serializers.BooleanField(required=False, help_text=_SHOW)
+    receive_letters = serializers.BooleanField(required=False, help_text=_LETTERS)
 
 
 class Consents(Endpoint):

@@ -8,11 +8,13 @@ from django.http import Http404
 from rest_framework import serializers
 from rest_framework.utils.urls import replace_query_param
 
+from scheduler.api.endpoints.people.teams import KIND_HELP
 from scheduler.api.http.body import Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Access, operation
 from scheduler.credit import leaderboards
 from scheduler.credit.rules.board_positions import Order
+from scheduler.models import Team
 from scheduler.sealed_positions import MAX_TOKEN
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
     from scheduler.credit.leaderboards import Board, Line
+    from scheduler.models import App
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 100
 
@@ -38,14 +41,27 @@ class BoardQuery(StrictQuery):
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT, help_text="Lines of a page."
     )
-
-
-class AccountBoardQuery(BoardQuery):
-    """The parameters of the leaderboard of accounts."""
-
     app = serializers.CharField(
         max_length=254, required=False, help_text="Lists the credit for the app with this name."
     )
+
+
+class TeamBoardQuery(BoardQuery):
+    """The parameters of the leaderboard of teams."""
+
+    kind = serializers.IntegerField(
+        min_value=min(leaderboards.TEAM_KINDS).value,
+        max_value=max(leaderboards.TEAM_KINDS).value,
+        required=False,
+        help_text=f"Lists only the teams of this type: {KIND_HELP.removeprefix('0 none, ')}",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a type with an app; raises `ValidationError`."""
+        if "app" in attrs and "kind" in attrs:
+            msg = "The teams of one type are not listed by app. Hint: leave out `app` or `kind`."
+            raise serializers.ValidationError({"kind": [msg]})
+        return attrs
 
 
 class LineShown(Shown):
@@ -74,10 +90,10 @@ class ComputerLine(LineShown):
     """A computer of an account that shares its statistics."""
 
     id = serializers.IntegerField(
-        allow_null=True, help_text="Null if the owner does not show their computers."
+        allow_null=True, help_text="Null if the owner does not show the computer."
     )
     owner = serializers.IntegerField(
-        allow_null=True, help_text="The owner's id; null if they do not show their computers."
+        allow_null=True, help_text="The owner's id; null if they do not show the computer."
     )
     owner_name = serializers.CharField(allow_null=True)
     cpu = serializers.CharField(source="row.p_model")
@@ -135,18 +151,15 @@ class AccountBoard(Endpoint):
         "Read the leaderboard of accounts",
         name="read_account_leaderboard",
         answer=AccountBoardPage,
-        query=AccountBoardQuery,
+        query=BoardQuery,
         access=Access.PUBLIC,
         problems=(404, 422),
     )
     def get(self, request: Request) -> Response:
         """Returns the accounts that share their statistics, by credit; 404 for an unknown app."""
         query = self.query()
-        name = query.get("app")
-        app = next((each for each in leaderboards.apps() if each.name == name), None)
-        if name is not None and app is None:
-            raise Http404
-        return self.reply(_page(request, leaderboards.account_board(_order(query), app), query))
+        board = leaderboards.account_board(_order(query), _app(query))
+        return self.reply(_page(request, board, query))
 
 
 class ComputerBoard(Endpoint):
@@ -156,12 +169,16 @@ class ComputerBoard(Endpoint):
         answer=ComputerBoardPage,
         query=BoardQuery,
         access=Access.PUBLIC,
-        problems=(422,),
+        problems=(404, 422),
     )
     def get(self, request: Request) -> Response:
-        """Returns the computers whose owners share their statistics, by credit."""
+        """Returns the computers whose owners share their statistics, by credit.
+
+        The credit for one app is counted every ten minutes.  404 for an unknown app.
+        """
         query = self.query()
-        return self.reply(_page(request, leaderboards.computer_board(_order(query)), query))
+        board = leaderboards.computer_board(_order(query), _app(query))
+        return self.reply(_page(request, board, query))
 
 
 class TeamBoard(Endpoint):
@@ -169,18 +186,32 @@ class TeamBoard(Endpoint):
         "Read the leaderboard of teams",
         name="read_team_leaderboard",
         answer=TeamBoardPage,
-        query=BoardQuery,
+        query=TeamBoardQuery,
         access=Access.PUBLIC,
-        problems=(422,),
+        problems=(404, 422),
     )
     def get(self, request: Request) -> Response:
-        """Returns the teams, by credit."""
+        """Returns the teams, by credit.
+
+        The credit for one app is counted every ten minutes.  404 for an unknown app.
+        """
         query = self.query()
-        return self.reply(_page(request, leaderboards.team_board(_order(query)), query))
+        kind = None if query.get("kind") is None else Team.Kind(query["kind"])
+        board = leaderboards.team_board(_order(query), _app(query), kind)
+        return self.reply(_page(request, board, query))
 
 
 def _order(query: dict[str, Any]) -> Order:
     return Order(query["sort"])
+
+
+def _app(query: dict[str, Any]) -> App | None:
+    """Return the app of a query, None for all apps; raises `Http404` for an unknown one."""
+    name = query.get("app")
+    app = next((each for each in leaderboards.apps() if each.name == name), None)
+    if name is not None and app is None:
+        raise Http404
+    return app
 
 
 def _page(request: Request, board: Board, query: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.http import Http404
 from django.utils import timezone
@@ -11,9 +11,11 @@ from rest_framework.response import Response
 
 from scheduler.api.http.body import INT8, Shown, Strict
 from scheduler.api.http.endpoint import Endpoint
+from scheduler.api.http.filters import Filters, Word
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.hosts import own_deletions, own_hosts, own_merges
 from scheduler.hosts.decision_texts import read_decision
+from scheduler.hosts.own_hosts import Group, System
 from scheduler.models import Host
 
 if TYPE_CHECKING:
@@ -23,6 +25,15 @@ if TYPE_CHECKING:
     from scheduler.hosts.decision_texts import Decision
     from scheduler.hosts.machines import Gpu
     from scheduler.models import HostAppVersion
+
+
+_INSTEAD = "0: no limit; null: the preferences for the project apply."
+_MAX_HELD_HELP = f"The owner's limit of results in progress on this computer. {_INSTEAD}"
+_MAX_CPUS_HELP = f"The owner's limit of processors that get work on this computer. {_INSTEAD}"
+_HIDDEN_HELP = (
+    "Whether the owner hides the computer: it has no public page, and is anonymous on the "
+    "leaderboard and in the exported statistics, even if the account shows its computers."
+)
 
 
 class GpuShown(Shown):
@@ -55,6 +66,7 @@ class ComputerShown(Shown):
         help_text="home, school, work or empty: the preferences that apply."
     )
     denied = serializers.BooleanField(help_text="Whether the project denies work to the computer.")
+    hidden = serializers.BooleanField(help_text=_HIDDEN_HELP)
 
     def read_gpus(self, host: Host) -> list[Gpu]:
         return own_hosts.gpus_of(host)
@@ -106,6 +118,12 @@ class ComputerDetails(ComputerShown):
     max_in_progress = serializers.IntegerField(
         allow_null=True, help_text="A limit that the project set for this computer."
     )
+    max_held = serializers.IntegerField(
+        source="own_max_held", allow_null=True, help_text=_MAX_HELD_HELP
+    )
+    max_cpus = serializers.IntegerField(
+        source="own_max_cpus", allow_null=True, help_text=_MAX_CPUS_HELP
+    )
     decisions = DecisionShown(
         many=True, help_text="Outcomes of the last work requests, newest first."
     )
@@ -119,7 +137,41 @@ class ComputerDetails(ComputerShown):
         return own_hosts.records(host, today=timezone.now().date())
 
 
+class OfGroup(Word):
+    """Filters by the last contact or the visibility: ``?show=active``."""
+
+    def filter(self, qs: Any, value: Any) -> Any:
+        """Return the computers of the group, or all without a value."""
+        if not value:
+            return qs
+        return qs.filter(own_hosts.condition(group=Group(value), now=timezone.now()))
+
+
+class OfSystem(Word):
+    """Filters by the family of operating systems: ``?system=linux``."""
+
+    def filter(self, qs: Any, value: Any) -> Any:
+        """Return the computers of the family, or all without a value."""
+        if not value:
+            return qs
+        return qs.filter(own_hosts.condition(system=System(value), now=timezone.now()))
+
+
+class ComputerFilters(Filters):
+    show = OfGroup(
+        words=[group.value for group in Group],
+        help_text="`active` computers have contacted the project in the last "
+        f"{own_hosts.ACTIVE_FOR.days} days; the owner hides `hidden` ones from others.",
+    )
+    system = OfSystem(
+        words=[system.value for system in System],
+        help_text="The family of the operating system that the client reported.",
+    )
+
+
 class MyComputers(Endpoint):
+    filterset_class = ComputerFilters
+
     @operation(
         "List the account's computers", name="list_my_computers", answer=ComputerShown, listed=True
     )
@@ -129,14 +181,46 @@ class MyComputers(Endpoint):
 
 
 class ChangedComputer(Strict):
-    """The field of a computer that its owner can change."""
+    """The fields of a computer that its owner can change."""
 
     venue = serializers.CharField(
+        required=False,
         max_length=60,
         allow_blank=True,
         help_text="home, school or work: the preferences of this location apply. If empty, the "
         "preferences that belong to no location apply.",
     )
+    max_held = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=own_hosts.MAX_LIMIT,
+        help_text=_MAX_HELD_HELP,
+    )
+    max_cpus = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=own_hosts.MAX_LIMIT,
+        help_text=_MAX_CPUS_HELP,
+    )
+    hidden = serializers.BooleanField(required=False, help_text=_HIDDEN_HELP)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Require at least one field."""
+        if not attrs:
+            raise serializers.ValidationError(
+                "The body changes nothing. Hint: give venue, max_held, max_cpus or hidden."
+            )
+        return attrs
+
+
+_COLUMNS = {
+    "venue": "venue",
+    "max_held": "own_max_held",
+    "max_cpus": "own_max_cpus",
+    "hidden": "hidden",
+}
 
 
 class MergedComputer(Strict):
@@ -167,7 +251,7 @@ class MyComputer(Endpoint):
         return self.reply(_find(self, host_id))
 
     @operation(
-        "Set the location of a computer",
+        "Set the location and the limits of a computer, or hide it",
         name="change_my_computer",
         answer=ComputerDetails,
         body=ChangedComputer,
@@ -175,8 +259,15 @@ class MyComputer(Endpoint):
         problems=(404,),
     )
     def patch(self, request: Request, host_id: int) -> Response:
-        """Sets the location, whose preferences the computer gets with the next scheduler reply."""
-        own_hosts.set_venue(self.account, host_id, self.body()["venue"], now=self.now)
+        """Sets the given fields.
+
+        The computer gets the preferences of its location with the next scheduler reply, and work
+        within the limits with its next request.  It is hidden or shown at once, except in the
+        exported statistics, which are written once a day.
+        """
+        body = self.body()
+        values = {column: body[name] for name, column in _COLUMNS.items() if name in body}
+        own_hosts.change(self.account, host_id, values, now=self.now)
         return self.reply(_find(self, host_id))
 
     @operation(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from django.http import Http404
 from rest_framework import serializers
@@ -11,6 +11,7 @@ from rest_framework.utils.urls import replace_query_param
 from scheduler.api.http.body import INT8, Shown, StrictQuery
 from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import operation
+from scheduler.api.http.problems import Problem
 from scheduler.work.volunteers import own_result, result_lists
 from scheduler.work.volunteers.result_states import OwnState
 
@@ -29,8 +30,22 @@ class ResultQuery(StrictQuery):
 
     state = serializers.ChoiceField(choices=_STATES, required=False)
     computer = serializers.IntegerField(min_value=1, max_value=INT8, required=False)
+    sort = serializers.ChoiceField(
+        choices=["-id", "id"],
+        default="-id",
+        help_text="`-id` lists the newest results first, `id` the oldest.",
+    )
     before = serializers.IntegerField(
-        min_value=1, max_value=INT8, required=False, help_text="Only results with smaller ids."
+        min_value=1,
+        max_value=INT8,
+        required=False,
+        help_text="Only results with smaller ids; only with the order `-id`.",
+    )
+    after = serializers.IntegerField(
+        min_value=1,
+        max_value=INT8,
+        required=False,
+        help_text="Only results with larger ids; only with the order `id`.",
     )
     limit = serializers.IntegerField(
         min_value=1, max_value=MAX_LIMIT, default=DEFAULT_LIMIT, help_text="Results of a page."
@@ -57,7 +72,7 @@ class OwnResultShown(Shown):
 
 
 class OwnResultPage(Shown):
-    """A page of results, newest first."""
+    """A page of results."""
 
     next = serializers.URLField(
         allow_null=True,
@@ -79,7 +94,7 @@ class SiblingShown(Shown):
     computer = serializers.IntegerField(
         source="shown_host_id",
         allow_null=True,
-        help_text="Its computer, if the owner shows their computers.",
+        help_text="Its computer, if its owner shows it.",
     )
 
 
@@ -139,21 +154,30 @@ class MyResults(Endpoint):
         name="list_my_results",
         answer=OwnResultPage,
         query=ResultQuery,
+        problems=(422,),
     )
     def get(self, request: Request) -> Response:
-        """Returns the results of the account's computers, newest first, also for staff."""
+        """Returns the results of the account's computers, also for staff."""
         query = self.query()
         state = query.get("state")
-        page = result_lists.newest(
-            self.account,
-            host_id=query.get("computer"),
-            state=None if state is None else OwnState(state),
-            below=query.get("before"),
-            count=query["limit"],
-        )
+        filters: dict[str, Any] = {
+            "host_id": query.get("computer"),
+            "state": None if state is None else OwnState(state),
+            "count": query["limit"],
+        }
+        is_newest_first = query["sort"] == "-id"
+        name, unused = ("before", "after") if is_newest_first else ("after", "before")
+        if unused in query:
+            msg = f"The order {query['sort']} does not use `{unused}`. Hint: give `{name}`."
+            raise Problem(422, "bad_position", msg)
+        if is_newest_first:
+            page = result_lists.newest(self.account, below=query.get(name), **filters)
+            edge = page.older_than
+        else:
+            page = result_lists.oldest(self.account, above=query.get(name), **filters)
+            edge = page.newer_than
         url = request.build_absolute_uri()
-        older = page.older_than
-        link = None if older is None else replace_query_param(url, "before", str(older))
+        link = None if edge is None else replace_query_param(url, name, str(edge))
         return self.reply({"next": link, "rows": page.rows})
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rest_framework.response import Response
 
     from scheduler.credit.badges import HeldBadge
-    from scheduler.models import Team
+    from scheduler.models import Account, Team
     from scheduler.people.teams.team_lists import Page
 
 DEFAULT_LIMIT, MAX_LIMIT = 50, 100
@@ -81,7 +81,14 @@ class TeamShown(TeamListed):
         help_text="The account of the founder; null without a founder, or if the founder does not "
         "share their statistics.",
     )
+    administrators = serializers.ListField(
+        child=serializers.IntegerField(),
+        help_text="The accounts of the administrators who share their statistics.",
+    )
     badges = HeldBadgeShown(many=True, help_text="Those of the highest level first.")
+
+    def read_administrators(self, team: Team) -> list[int]:
+        return [account.pk for account in team_reads.shown_administrators(team, None)]
 
     def read_badges(self, team: Team) -> tuple[HeldBadge, ...]:
         return badges.of_team(team.pk)
@@ -97,10 +104,17 @@ class TeamMemberShown(Shown):
     name = serializers.CharField()
     country = serializers.CharField()
     shares_statistics = serializers.BooleanField(
-        source="share_statistics", help_text="Only the founder sees members who do not."
+        source="share_statistics",
+        help_text="Only the founder and the administrators see members who do not.",
+    )
+    is_administrator = serializers.BooleanField(
+        help_text="Whether the member is an administrator of the team."
     )
     total_credit = serializers.FloatField()
     recent_credit = serializers.FloatField(source="expavg_credit")
+
+    def read_is_administrator(self, account: Account) -> bool:
+        return account.pk in self.context["administrator_ids"]
 
 
 class TeamPage(Shown):
@@ -147,19 +161,21 @@ class TeamMembers(Endpoint):
         problems=(422,),
     )
     def get(self, request: Request, team_id: int) -> Response:
-        """Returns the members who share their statistics; to the founder, all active members.
+        """Returns the members who share their statistics.
 
-        The list has at most the 10 000 oldest accounts of the team.
+        The founder and the administrators get all active members. The list has at most the 10 000
+        oldest accounts of the team.
         """
         query, team = self.query(), _find(team_id)
         page = team_lists.members(
             team_id,
-            all_active=team.founder_id == self.account.pk,
+            all_active=team_reads.may_manage(team, self.account),
             order=query["sort"],
             after=query.get("after"),
             count=query["limit"],
         )
-        return self.reply(_links(request, page))
+        administrator_ids = {account.pk for account in team_reads.administrators(team)}
+        return self.reply(_links(request, page), administrator_ids=administrator_ids)
 
 
 def _find(team_id: int) -> Team:

@@ -42,6 +42,10 @@ class TeamOut(RowShown):
         help_text="The account of the founder; null without a founder, or if the founder does not "
         "share their statistics.",
     )
+    administrators = serializers.SerializerMethodField(
+        help_text="The accounts of the active administrators. Only the founder and the "
+        "administrators see those who do not share their statistics.",
+    )
     requested_by = serializers.IntegerField(
         source="requested_by_id",
         allow_null=True,
@@ -62,6 +66,10 @@ class TeamOut(RowShown):
         leaders = team_reads.shown_leaders(instance, self.context["viewer"])
         shown["founder"], shown["requested_by"] = leaders
         return shown
+
+    def get_administrators(self, team: Team) -> list[int]:
+        accounts = team_reads.shown_administrators(team, self.context["viewer"])
+        return [account.pk for account in accounts]
 
 
 class ChangedTeam(Strict):
@@ -117,6 +125,10 @@ class MyTeam(Endpoint):
     def rows(self) -> QuerySet[Team]:
         return Team.objects.filter(members=self.account)
 
+    def lock_first(self) -> None:
+        """Lock the account, which comes before its team in the lock order."""
+        teams.lock_accounts([self.account.pk])
+
     @operation(
         "Read the account's team",
         name="read_team",
@@ -157,7 +169,7 @@ class MyTeam(Endpoint):
         problems=(403, 404, 409),
     )
     def patch(self, request: Request) -> Response:
-        """Changes the given fields; only the founder may."""
+        """Changes the given fields; only the founder and the administrators may."""
         team = _own_team(self)
         changed = teams.change(team.pk, self.body(), by=self.account, now=self.now)
         return self.reply(changed, viewer=self.account)
@@ -166,6 +178,22 @@ class MyTeam(Endpoint):
     def delete(self, request: Request) -> Response:
         """Leaves the team; a founder cannot while the team has other active members."""
         teams.leave(self.account)
+        return Response(status=204)
+
+
+class DeleteTeam(Endpoint):
+    write_scope = Scope.SUBMIT
+
+    @operation(
+        "Delete the account's team",
+        name="delete_team",
+        answer=None,
+        status=204,
+        problems=(403, 404, 409),
+    )
+    def post(self, request: Request) -> Response:
+        """Deletes the team; only the founder may, as its only active member."""
+        teams.delete(_own_team(self).pk, by=self.account, now=self.now)
         return Response(status=204)
 
 
@@ -217,8 +245,50 @@ class TeamMember(Endpoint):
         problems=(403, 409),
     )
     def delete(self, request: Request, account_id: int) -> Response:
-        """Removes a member from the account's team; only the founder may."""
+        """Removes a member from the account's team.
+
+        The founder removes every other member, administrators only members who are neither the
+        founder nor administrators.
+        """
         teams.remove_member(_own_team(self).pk, account_id, by=self.account, now=self.now)
+        return Response(status=204)
+
+
+class OneAdministrator(Endpoint):
+    write_scope = Scope.SUBMIT
+
+    @operation(
+        "Name an administrator of the team",
+        name="name_administrator",
+        answer=TeamOut,
+        problems=(403, 409),
+    )
+    def put(self, request: Request, account_id: int) -> Response:
+        """Makes a member an administrator of the account's team; only the founder may.
+
+        Naming an administrator again changes nothing.
+        """
+        team = _own_team(self)
+        changed = teams.name_administrator(team.pk, account_id, by=self.account, now=self.now)
+        return self.reply(changed, viewer=self.account)
+
+    @operation(
+        "Dismiss an administrator of the team",
+        name="dismiss_administrator",
+        answer=None,
+        status=204,
+        problems=(403, 409),
+    )
+    def delete(self, request: Request, account_id: int) -> Response:
+        """Makes an administrator a member again.
+
+        The founder dismisses every administrator, and administrators resign with their own id.
+        """
+        if account_id == self.account.pk:
+            teams.resign(self.account, now=self.now)
+        else:
+            team = _own_team(self)
+            teams.dismiss_administrator(team.pk, account_id, by=self.account, now=self.now)
         return Response(status=204)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from scheduler.work.submission.facts import Addressees, AppRules, NewWorkunit
-from scheduler.work.submission.rules.new_workunits import Fault, shape
+from scheduler.work.submission.rules.new_workunits import Fault
 
 #: The validator that accepts every result without a comparison.
 _ACCEPTS_EVERY_RESULT = "trivial"
@@ -28,20 +28,19 @@ def _targets(workunit: NewWorkunit) -> dict[str, int]:
 def faults(
     workunits: Sequence[NewWorkunit], *, app: AppRules, addressees: Addressees
 ) -> dict[int, tuple[Fault, ...]]:
-    """Return the faults of workunits that do not fit their app or targets, by workunit index."""
-    by_shape: dict[tuple[object, ...], tuple[Fault, ...]] = {}
+    """Return the faults of workunits that do not fit their app or targets, by workunit index.
+
+    The faults depend only on the shape of a workunit.
+    """
     by_index: dict[int, tuple[Fault, ...]] = {}
     for index, workunit in enumerate(workunits):
-        key = shape(workunit)
-        if (own := by_shape.get(key)) is None:
-            own = by_shape[key] = (
-                *_size(workunit, app),
-                *_version(workunit),
-                *_adaptive(workunit, app),
-                *_target(workunit, app, addressees),
-                *_broadcast(workunit, app),
-            )
-        if own:
+        if own := (
+            *_size(workunit, app),
+            *_version(workunit),
+            *_adaptive(workunit, app),
+            *_target(workunit, app, addressees),
+            *_broadcast(workunit, app),
+        ):
             by_index[index] = own
     return by_index
 
@@ -94,10 +93,9 @@ def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Ite
         yield Fault(
             f"The workunit targets a {' and a '.join(targets)} at once.", "name only one of them."
         )
-    existing = {"host": addressees.hosts, "account": addressees.accounts, "team": addressees.teams}
     for kind, id_ in targets.items():
-        if id_ not in existing[kind]:
-            yield _missing(kind, id_, addressees)
+        if fault := missing(kind, id_, addressees):
+            yield fault
     if workunit.target > 1 and (kind := _single(targets.keys(), app)):
         yield Fault(
             f"target_nresults is {workunit.target}, but one {kind} gets one result of a workunit.",
@@ -105,7 +103,11 @@ def _target(workunit: NewWorkunit, app: AppRules, addressees: Addressees) -> Ite
         )
 
 
-def _missing(kind: str, id_: int, addressees: Addressees) -> Fault:
+def missing(kind: str, id_: int, addressees: Addressees) -> Fault | None:
+    """Return the fault of a target that does not exist or was merged or deleted, or None."""
+    existing = {"host": addressees.hosts, "account": addressees.accounts, "team": addressees.teams}
+    if id_ in existing[kind]:
+        return None
     if kind == "host" and id_ in addressees.merged_hosts:
         kept = addressees.merged_hosts[id_]
         if kept == id_:
@@ -146,7 +148,12 @@ def _broadcast(workunit: NewWorkunit, app: AppRules) -> Iterator[Fault]:
 def _denied(workunits: Sequence[NewWorkunit], addressees: Addressees) -> Iterator[str]:
     aimed_at = {workunit.target_host for workunit in workunits} & addressees.denied_hosts
     for host_id in sorted(id_ for id_ in aimed_at if id_ is not None):
-        yield f"Host {host_id} is denied work: workunits that target it wait until it is allowed."
+        yield denied_warning(host_id)
+
+
+def denied_warning(host_id: int) -> str:
+    """Return the warning about work that targets a denied host."""
+    return f"Host {host_id} is denied work: workunits that target it wait until it is allowed."
 
 
 def _never_trusted(workunits: Sequence[NewWorkunit], app: AppRules) -> Iterator[str]:

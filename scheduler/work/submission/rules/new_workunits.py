@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -87,31 +87,73 @@ class Speed:
 _OWN_FIELDS = frozenset(
     {"name", "command_line", "input_files", "meta", "after", "continuations", "bundle"}
 )
-#: The fields that workunits of one shape share: all but `_OWN_FIELDS`.
-_shape = attrgetter(*(field.name for field in fields(NewWorkunit) if field.name not in _OWN_FIELDS))
+#: Returns the values of all fields except `_OWN_FIELDS`, as a key.  Workunits with equal keys have
+#: one shape.  These fields are checked, and converted to text, once for each shape.
+shape: Callable[[NewWorkunit], tuple[object, ...]] = attrgetter(
+    *(field.name for field in fields(NewWorkunit) if field.name not in _OWN_FIELDS)
+)
 
 
-def shape(workunit: NewWorkunit) -> tuple[object, ...]:
-    """Return the values of all fields except `_OWN_FIELDS`, as a key.
+@dataclass(frozen=True, slots=True)
+class Shapes:
+    """The shapes of workunits: the number of each workunit's shape, and the first one of each."""
 
-    Workunits with equal keys have one shape.  These fields are checked, and converted to text, once
-    for each shape.
-    """
-    return tuple(_shape(workunit))
+    numbers: Sequence[int]
+    firsts: Sequence[NewWorkunit]
+
+    @classmethod
+    def of(cls, workunits: Iterable[NewWorkunit]) -> Shapes:
+        """Return the shapes of workunits, which are numbered in the order of their appearance."""
+        numbers: list[int] = []
+        firsts: list[NewWorkunit] = []
+        by_key: dict[tuple[object, ...], int] = {}
+        last, number = None, 0
+        for workunit in workunits:
+            key = shape(workunit)
+            # Often equal to the one before; a comparison is faster than a hash.
+            if key != last:
+                number = by_key.setdefault(key, len(firsts))
+                if number == len(firsts):
+                    firsts.append(workunit)
+                last = key
+            numbers.append(number)
+        return cls(numbers, firsts)
+
+    @property
+    def counts(self) -> list[int]:
+        """The number of workunits of each shape."""
+        counter = Counter(self.numbers)
+        return [counter[number] for number in range(len(self.firsts))]
+
+    def spread(self, by_shape: Mapping[int, tuple[Fault, ...]]) -> dict[int, tuple[Fault, ...]]:
+        """Return the faults of shapes by the indexes of all workunits of these shapes."""
+        if not by_shape:
+            return {}
+        return {
+            index: by_shape[number]
+            for index, number in enumerate(self.numbers)
+            if number in by_shape
+        }
 
 
 def faults(
-    workunits: Sequence[NewWorkunit], *, max_output_bytes: int, now: datetime
+    workunits: Sequence[NewWorkunit],
+    *,
+    shapes: Shapes | None = None,
+    max_output_bytes: int,
+    now: datetime,
 ) -> dict[int, tuple[Fault, ...]]:
-    """Return all faults by the index of their workunit; empty if all workunits are valid."""
-    common: dict[tuple[object, ...], tuple[Fault, ...]] = {}
+    """Return all faults by the index of their workunit; empty if all workunits are valid.
+
+    `shapes` are those of the workunits, if the caller has them already.
+    """
+    shapes = shapes or Shapes.of(workunits)
+    common = [_shape_faults(first, max_output_bytes, now) for first in shapes.firsts]
     by_index: dict[int, tuple[Fault, ...]] = {}
     # Pairs of shape and files without faults: often all workunits have the same file objects.
-    fine: set[tuple[object, ...]] = set()
-    for index, workunit in enumerate(workunits):
-        key = _shape(workunit)
-        if (shared := common.get(key)) is None:
-            shared = common[key] = _shape_faults(workunit, max_output_bytes, now)
+    fine: set[tuple[int, ...]] = set()
+    for index, (number, workunit) in enumerate(zip(shapes.numbers, workunits, strict=True)):
+        shared = common[number]
         has_own = (
             workunit.name is not None
             or workunit.meta
@@ -130,7 +172,7 @@ def faults(
             if has_own
             else shared
         )
-        files = (key, *map(id, workunit.input_files))
+        files = (number, *map(id, workunit.input_files))
         if files in fine and not fields:
             continue
         if own := (*fields, *_inputs(workunit)):
@@ -217,23 +259,23 @@ class Survey:
         #: The maximum of each value over all workunits.
         self._quorum, self._memory, self._disk, self._inputs = 1, 0.0, 0.0, 0.0
 
-    def add(self, workunits: Sequence[NewWorkunit]) -> None:
-        """Add a chunk of workunits."""
-        for workunit in workunits:
+    def add(self, shapes: Shapes) -> None:
+        """Add a chunk of workunits by their shapes."""
+        for workunit, count in zip(shapes.firsts, shapes.counts, strict=True):
             if workunit.group:
                 continue
-            self._total += 1
+            self._total += count
             self._quorum = max(self._quorum, workunit.min_quorum)
             self._memory = max(self._memory, workunit.rsc_memory_bound)
             self._disk = max(self._disk, workunit.rsc_disk_bound)
             if workunit.app_version_num:
                 self._wanted.add(workunit.app_version_num)
             if not workunit.outputs:
-                self._without_outputs += 1
+                self._without_outputs += count
             run_time = workunit.rsc_fpops_est / self._speed.fpops
             deadline = workunit.delay_bound.total_seconds()
             if deadline < COMFORTABLE_RUN_TIMES * run_time:
-                self._short += 1
+                self._short += count
                 # Cross-multiplied, since a deadline may be zero.
                 if run_time * self._worst[1] > self._worst[0] * deadline:
                     self._worst = (run_time, deadline)

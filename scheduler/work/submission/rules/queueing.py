@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from scheduler.queues.facts import FOREVER
 from scheduler.queues.rules.accepted_work import WITHOUT_QUEUE, Admission
 from scheduler.work.submission.facts import NewWorkunit, QueueTarget
-from scheduler.work.submission.rules.new_workunits import Fault, shape
+from scheduler.work.submission.rules.new_workunits import Fault
 
 
 def faults(
@@ -15,19 +15,15 @@ def faults(
 ) -> dict[int, tuple[Fault, ...]]:
     """Return the faults of workunits that do not fit their queue, by index.
 
-    `app` is the name of the submission's app, `queues` the existing queues by name.
+    `app` is the name of the submission's app, `queues` the existing queues by name.  The faults
+    depend only on the shape of a workunit.
     """
-    by_shape: dict[tuple[object, ...], tuple[Fault, ...]] = {}
-    by_index: dict[int, tuple[Fault, ...]] = {}
-    for index, workunit in enumerate(workunits):
-        if workunit.queue is None and workunit.delay_bound != FOREVER:
-            continue
-        key = shape(workunit)
-        if (own := by_shape.get(key)) is None:
-            own = by_shape[key] = tuple(_faults(workunit, app, queues))
-        if own:
-            by_index[index] = own
-    return by_index
+    return {
+        index: own
+        for index, workunit in enumerate(workunits)
+        if (workunit.queue is not None or workunit.delay_bound == FOREVER)
+        and (own := tuple(_faults(workunit, app, queues)))
+    }
 
 
 def _faults(workunit: NewWorkunit, app: str, queues: Mapping[str, QueueTarget]) -> Iterator[Fault]:

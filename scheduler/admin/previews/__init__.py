@@ -1,0 +1,1 @@
+"""The previews of actions that need more than the common confirmation page."""

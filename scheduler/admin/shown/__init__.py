@@ -1,0 +1,1 @@
+"""Formats values for the pages of the admin."""

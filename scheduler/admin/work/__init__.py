@@ -1,0 +1,1 @@
+"""Further pages of workunits in the administration."""

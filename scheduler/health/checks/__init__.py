@@ -1,0 +1,1 @@
+"""Stores runs of checks, and carries out those that staff request in small steps."""

@@ -1,0 +1,1 @@
+"""Reads the ends of log files."""

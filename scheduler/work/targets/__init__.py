@@ -1,0 +1,1 @@
+"""Changes the host, account or team to which workunits are restricted."""
