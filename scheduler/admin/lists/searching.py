@@ -1,10 +1,9 @@
 """Finds rows of tables of any size by indexes, for the searches of the admin.
 
-Theory of operation.  The statements of web processes are planned for any parameters (decision 7).
-Therefore a pattern of LIKE uses no index, and PostgreSQL would read a large table in the order of
-the list until it has found a page of matches.  So the ids of the first matches are read first, in
-the order of the index that finds them, and the list has the rows with these ids.  Prefixes are
-ranges, which are correct in the collation C that this project's databases have (docs/database.md).
+Theory of operation.  PostgreSQL would read a large table in the order of the list until it has
+found a page of matches.  So the ids of the first matches are read first, in the order of the index
+that finds them, and the list has the rows with these ids.  Prefixes are ranges (`sql.prefixes`),
+which are correct in the collation C that this project's databases have (docs/database.md).
 """
 
 from __future__ import annotations
@@ -18,13 +17,12 @@ from django.db.models.expressions import Combinable
 
 from scheduler.admin.lists.sorting import LOWER_NAME
 from scheduler.models import Account, Batch, File, Host, Team
+from scheduler.sql.prefixes import begins_with
 
 #: Maximum number of rows that a text finds by an index.
 MAX_MATCHES: Final = 1000
 #: Maximum number of accounts, hosts and other rows whose own rows a text finds.
 MAX_OWNERS: Final = 100
-#: The last character of Unicode, which no text contains.
-_LAST: Final = "\U0010ffff"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,7 @@ def beginning(
     text = term.lower() if prefix.is_lower else term
     key: Any = F(prefix.key) if isinstance(prefix.key, str) else prefix.key
     keyed = rows.filter(prefix.only).alias(search_key=key)
-    matches = keyed.filter(search_key__gte=text, search_key__lt=text + _LAST)
+    matches = keyed.filter(begins_with("search_key", text))
     return list(
         matches.order_by("search_key").values_list("pk", flat=True)[: at_most or MAX_MATCHES]
     )

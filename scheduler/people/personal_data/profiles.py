@@ -11,6 +11,7 @@ from django.db.models.functions import Collate, Lower
 from scheduler.models import Account
 from scheduler.people import sharing
 from scheduler.people.teams.team_lists import Page, sorted_page
+from scheduler.sql.prefixes import begins_with
 
 #: Maximum number of accounts that a search returns.
 MAX_FOUND: Final = 100
@@ -75,7 +76,7 @@ def _matches(prefix: str, *, country: str, in_team: bool | None) -> QuerySet[Acc
     if len(prefix) < MIN_PREFIX or "\0" in prefix + country:
         return Account.objects.none()
     accounts = _shared().alias(lower_name=Collate(Lower("name"), "C"))
-    accounts = accounts.filter(lower_name__startswith=prefix.lower())
+    accounts = accounts.filter(begins_with("lower_name", prefix.lower()))
     if country:
         accounts = accounts.filter(country=country)
     if in_team is not None:

@@ -22,6 +22,7 @@ from django.db.models.lookups import GreaterThan, LessThan
 from scheduler import sealed_positions
 from scheduler.models import Account, Team
 from scheduler.people import sharing
+from scheduler.sql.prefixes import begins_with
 
 #: Maximum number of teams that a search sorts.
 MAX_MATCHES: Final = 1000
@@ -67,7 +68,7 @@ def teams(*, prefix: str = "", order: str, after: str | None = None, count: int)
     if "\0" in prefix:
         rows = rows.none()
     elif prefix:
-        matches = Team.objects.alias(key=_LOWER_NAME).filter(key__startswith=prefix.lower())
+        matches = Team.objects.alias(key=_LOWER_NAME).filter(begins_with("key", prefix.lower()))
         rows = rows.filter(pk__in=matches.order_by("key", "pk")[:MAX_MATCHES].values("pk"))
     return sorted_page(rows, "teams", order=order, after=after, count=count)
 

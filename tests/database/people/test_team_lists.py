@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 
 import pytest
 from django.db import connection
@@ -10,9 +11,11 @@ from django.db.migrations.loader import MigrationLoader
 from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Account, Team
+from scheduler.people.personal_data import profiles
 from scheduler.people.teams import team_lists
 from scheduler.sealed_positions import MAX_TOKEN, BadPosition
 from tests.conftest import NOON
+from tests.database.any_plans import plan_of
 from tests.rows import an_account, update
 
 pytestmark = pytest.mark.django_db
@@ -181,6 +184,42 @@ def test_pages_of_teams_are_read_from_an_index_without_sorting(order, index):
     assert index in plan
     assert "Index Cond" in plan
     assert "Sort" not in plan
+
+
+def conditions_of(index: str, function, *words, **options) -> list[str]:
+    """Return the conditions by which a search reads an index, planned as in a web process."""
+    statements = []
+
+    def record(execute, statement, params, *more):
+        statements.append((statement, params))
+        return execute(statement, params, *more)
+
+    def nodes(plan):
+        yield plan
+        for child in plan.get("Plans", ()):
+            yield from nodes(child)
+
+    with connection.execute_wrapper(record):
+        function(*words, **options)
+    plans = [plan_of(*each) for each in statements if "LOWER(" in each[0]]
+    assert plans
+    read = [node for plan in plans for node in nodes(plan) if node.get("Index Name") == index]
+    return [str(node.get("Index Cond")) for node in read]
+
+
+def test_searches_read_a_range_of_the_index_of_names_whatever_the_name():
+    Team.objects.bulk_create(Team(name=f"team {n}", created_at=NOON) for n in range(5000))
+    Account.objects.bulk_create(
+        Account(email=f"a{n}@example.org", name=f"name {n}", created_at=NOON) for n in range(5000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE team, account")
+    [condition] = conditions_of(
+        "list_teams_by_name", team_lists.teams, prefix="team 12", order="recent", count=50
+    )
+    assert re.search(r">= \$\d", condition)
+    [condition] = conditions_of("search_accounts_by_name", profiles.search, "name 12")
+    assert re.search(r">= \$\d", condition)
 
 
 def test_members_of_a_large_team_are_read_from_an_index():

@@ -6,14 +6,12 @@ the tables have rows and statistics here.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from django.apps import apps
-from django.conf import settings
 from django.db import connection, models
 from django.test import RequestFactory
 
@@ -23,6 +21,7 @@ from scheduler.admin.lists import searching
 from scheduler.admin.site import staff
 from scheduler.models import Account, Host, Team
 from tests.conftest import NOON
+from tests.database.any_plans import plan_of
 
 pytestmark = [pytest.mark.django_db, pytest.mark.lengthy]
 
@@ -139,27 +138,6 @@ def statements_of(page: Any, chief: Account, query: str = "") -> Recorded:
     with connection.execute_wrapper(recorded):
         list(shown(page, chief, query).result_list)
     return recorded
-
-
-def plan_of(statement: str, params: Sequence[Any] | None) -> dict[str, Any]:
-    """Return the plan for any parameters, with the planner's options of web processes."""
-    numbers = iter(range(1, 10_000))
-    text = re.sub(r"%s", lambda _match: f"${next(numbers)}", statement).replace("%%", "%")
-    values = f"({', '.join('NULL' for _ in params)})" if params else ""
-    options = re.findall(r"-c (\w+)=(\w+)", settings.WEB_PLANS)
-    with connection.cursor() as cursor:
-        for option, value in options:
-            cursor.execute(f"SET {option} = {value}")
-        cursor.execute(f"PREPARE kept AS {text}".replace("%", "%%"), ())
-        try:
-            cursor.execute(f"EXPLAIN (FORMAT JSON) EXECUTE kept {values}")
-            (plan,) = cursor.fetchone()
-        finally:
-            cursor.execute("DEALLOCATE kept")
-            for option, _ in options:
-                cursor.execute(f"RESET {option}")
-    tree: dict[str, Any] = (json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"]
-    return tree
 
 
 def slow_parts(node: dict[str, Any], *, is_limited: bool = False) -> Iterator[str]:

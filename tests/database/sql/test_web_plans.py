@@ -34,6 +34,7 @@ SMALL = {
 NOT_OF_THE_WEB = {
     "credit/award_account_badge": "of the housekeeper, which plans it at each call, once a day",
     "credit/award_team_badge": "of the housekeeper, which plans it at each call, once a day",
+    "credit/count_app_credit": "of the housekeeper, which plans it at each call",
     "credit/count_hardware": "of the housekeeper, which plans it at each call, once a day",
     "credit/drop_credit_samples": "of the housekeeper, which plans it at each call, once a day",
     "credit/drop_orphaned_credit_samples": "of the housekeeper, which plans it at each call",

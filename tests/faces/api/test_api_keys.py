@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.models import Account, AccountKey, AuditEntry
-from scheduler.people import account_keys, accounts
+from scheduler.people import account_keys, accounts, submitters
 from tests.conftest import NOON
 from tests.faces.apis import Program, a_program
 
@@ -50,6 +50,7 @@ def test_keys_are_listed_without_their_texts(program, ada):
 
 @pytest.mark.parametrize("kind", ["host", "submission"])
 def test_key_is_created_with_the_password_and_its_text_is_returned_once(program, ada, kind):
+    submitters.allow(ada, apps=None, now=NOON)
     answer = create(program, kind=kind)
     assert answer.status_code == 201
     assert answer["Cache-Control"] == "no-store"
@@ -59,6 +60,13 @@ def test_key_is_created_with_the_password_and_its_text_is_returned_once(program,
     assert "key" not in program.send("get", f"/me/keys/{made['id']}").json()
     entry = AuditEntry.objects.get(event="key_created")
     assert (entry.account_id, entry.actor) == (ada.pk, EMAIL)
+
+
+def test_submission_key_of_an_account_that_may_not_submit_is_refused(program, ada):
+    refused = create(program, kind="submission")
+    assert refused.status_code == 403
+    assert "may not submit work" in refused.json()["detail"]
+    assert not account_keys.live_keys(ada, AccountKey.Kind.SUBMISSION).exists()
 
 
 def test_key_is_renamed(program, ada):

@@ -12,7 +12,7 @@ from scheduler.api.http.endpoint import Endpoint
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.models import AccountKey
-from scheduler.people import account_keys, api_tokens, audit
+from scheduler.people import account_keys, api_tokens, audit, submitters
 from scheduler.people.account_keys import MAX_KEY_NAME
 
 if TYPE_CHECKING:
@@ -107,12 +107,16 @@ class MyKeys(Endpoint):
         """Requires a token and the password of the account.
 
         The text of the new key is returned only in this response.  For an account with a second
-        factor, or without a password, keys are created only on the page `/account/keys/`.
+        factor, or without a password, keys are created only on the page `/account/keys/`.  Only
+        submitters can create keys of kind `submission`.
         """
         body = self.body()
+        kind = _CREATED_KINDS[body["kind"]]
+        if kind == Kind.SUBMISSION:
+            submitters.require_submitter(self.account)
         account = _proven(self, body["password"])
         key, text = account_keys.create_key(
-            account=account, name=body["name"], kind=_CREATED_KINDS[body["kind"]], now=self.now
+            account=account, name=body["name"], kind=kind, now=self.now
         )
         key.key = text  # type: ignore[attr-defined]  # for the serializer
         return self.reply(key, headers={"Cache-Control": "no-store"})
