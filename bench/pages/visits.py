@@ -79,6 +79,8 @@ DESK: Final = (
     *("host-classes/", "upkeep/", "tables/", "run-times/"),
     *("scheduler/workunit/?failed_results=1", "scheduler/workunit/?target=any"),
 )
+#: Statuses of the pages that report an error.
+_STATUSES: Final = {"/account/log-ins/error/": HTTPStatus.UNAUTHORIZED}
 #: Downloads, which are read completely: their time is not limited.
 DOWNLOADS: Final = frozenset({"/account/data/"})
 
@@ -125,7 +127,7 @@ def visit_all() -> Iterator[tuple[str, Visit]]:
 
 
 def _page(path: str) -> Page:
-    return Page(path, path)
+    return Page(path, path, status=_STATUSES.get(path, _OK))
 
 
 def _desk() -> Iterator[Page]:
@@ -166,7 +168,6 @@ def _previews() -> Iterator[Page]:
     for action, form in (
         ("cancel", {}),
         ("retry", {}),
-        ("validate_again", {}),
         ("retarget", {}),
         ("retarget", target),
     ):
@@ -175,9 +176,10 @@ def _previews() -> Iterator[Page]:
         yield _preview(Batch, action, {})
     team = {"action": "delete_teams", "_selected_action": str(FIRST_ID), "index": "0"}
     yield Page("/admin/scheduler/team/ delete_teams", "/admin/scheduler/team/", team)
-    maintenance = {"message": "New disks.", "until": "2099-01-31T18:00"}
+    maintenance = {"kind": "all", "message": "New disks.", "until": "2099-01-31T18:00"}
     yield Page("/admin/maintenance/ preview", "/admin/maintenance/", maintenance)
-    # No workunit can be validated again, so the reply is the form with an error.
+    # All answers are assimilated, so no workunit can be validated again: the reply is the form with
+    # an error, and the action of the list has no preview.
     app = f"/admin/scheduler/app/{App.objects.get().pk}/revalidate/"
     yield Page("/admin/scheduler/app/(newest)/revalidate/ preview", app, {"at_most": "1000"}, 422)
     version = AppVersion.objects.latest("pk").pk

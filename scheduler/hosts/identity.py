@@ -171,6 +171,9 @@ def adopt(
     `global_prefs` is the text of the preferences and its modification time.  Newer preferences,
     which the owner may have saved since the caller was read, are kept.
     """
+    if not (cross_project_id or global_prefs):
+        # As in most RPCs; to build a query takes longer than many a part of the reply.
+        return
     account = Account.objects.filter(pk=account_id)
     if cross_project_id:
         account.update(cross_project_id=cross_project_id)

@@ -74,10 +74,12 @@ class NewKey(Strict):
 
 
 class ChangedKey(Strict):
-    """The field of a key that can be changed."""
+    """The field of a key that can be changed; without it, the key is returned unchanged."""
 
     name = serializers.CharField(
-        max_length=MAX_KEY_NAME, help_text="A name by which people recognize the key."
+        required=False,
+        max_length=MAX_KEY_NAME,
+        help_text="A name by which people recognize the key.",
     )
 
 
@@ -147,8 +149,11 @@ class MyKey(Endpoint):
     )
     def patch(self, request: Request, key_id: int) -> Response:
         """Changes the name, by which people recognize the key."""
+        body = self.body()
+        if "name" not in body:
+            return self.reply(account_keys.find_live(self.account, key_id))
         key = account_keys.rename_key(
-            account=self.account, key_id=key_id, name=self.body()["name"], now=self.now
+            account=self.account, key_id=key_id, name=body["name"], now=self.now
         )
         return self.reply(key)
 
