@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -38,13 +37,12 @@ def count_batch(
         metrics.RPCS[outcome].inc()
     if reported:
         metrics.RESULTS_REPORTED.inc(reported)
-    requests = Counter(bool(work.sent) for work in works if work.asked_for_work)
-    for has_work, count in requests.items():
-        metrics.WORK_REQUESTS[has_work].inc(count)
-    if sent := sum(len(work.sent) for work in works):
-        metrics.RESULTS_SENT.inc(sent)
-    refused: Counter[str] = Counter()
+    sent = 0
     for work in works:
-        refused.update(work.refused)
-    for reason, count in refused.items():
-        _WORK_REFUSALS[reason].inc(count)
+        sent += len(work.sent)
+        if work.asked_for_work:
+            metrics.WORK_REQUESTS[bool(work.sent)].inc()
+        for reason, count in work.refused.items():
+            _WORK_REFUSALS[reason].inc(count)
+    if sent:
+        metrics.RESULTS_SENT.inc(sent)

@@ -218,6 +218,8 @@ def _with_own_limits(
 ) -> project_prefs.ProjectPreferences:
     """Return the preferences with the limits that the owner set for this computer."""
     max_held, max_cpus = caller.own_max_held, caller.own_max_cpus
+    if max_held is None and max_cpus is None:
+        return wanted
     return replace(
         wanted,
         max_held=wanted.max_held if max_held is None else max_held,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from scheduler import sql
 from scheduler.dispatch.facts import AppFacts, Candidate, HeldResult, HostFacts, InputFile
@@ -130,6 +130,8 @@ def candidates(
 def _lanes(streams: Sequence[CandidateStream]) -> dict[str, list[Any]]:
     """Return the parameters of the streams that are read in the order of their workunits."""
     lanes = [(n, stream) for n, stream in enumerate(streams) if stream.order != "priority"]
+    if not lanes:
+        return _NO_LANES
     return {
         "lanes": [number for number, _ in lanes],
         "lane_app_ids": [stream.app.id for _, stream in lanes],
@@ -143,6 +145,18 @@ def _lanes(streams: Sequence[CandidateStream]) -> dict[str, list[Any]]:
         "lane_pages": [stream.page for _, stream in lanes],
         "lane_is_lifo": [stream.order == "lifo" for _, stream in lanes],
     }
+
+
+_NO_LANES: Final[dict[str, list[Any]]] = {
+    "lanes": [],
+    "lane_app_ids": [],
+    "lane_queue_ids": [],
+    "lane_one_result_per": [],
+    "lane_retry_after": [],
+    "lane_after_id": [],
+    "lane_pages": [],
+    "lane_is_lifo": [],
+}
 
 
 def _page(rows: Sequence[tuple[Any, ...]], size: int, *, sign: int = 1) -> Page:

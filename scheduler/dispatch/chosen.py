@@ -74,5 +74,7 @@ class Chosen:
         self._by_host[host.id] = chosen
         self._results.update([candidate.result_id for candidate in chosen])
         account.update([candidate.workunit_id for candidate in chosen])
-        self._queues.subtract([c.queue_id for c in before if c.queue_id])
-        self._queues.update([c.queue_id for c in chosen if c.queue_id])
+        for candidates, number in ((before, -1), (chosen, 1)):
+            for candidate in candidates:
+                if candidate.queue_id:
+                    self._queues[candidate.queue_id] += number

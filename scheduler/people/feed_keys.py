@@ -8,7 +8,6 @@ next reply names the new address.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 
 from django.conf import settings
@@ -32,7 +31,7 @@ def feed_key(account_id: int, password_digest: str) -> str:
     """
     key = f"notices {settings.SECRET_KEY}".encode()
     text = f"{account_id} {password_digest}".encode()
-    return f"{account_id}_{hmac.new(key, text, hashlib.sha256).hexdigest()[:32]}"
+    return f"{account_id}_{hmac.digest(key, text, 'sha256').hex()[:32]}"
 
 
 def check(account_id: int, key: str) -> None:

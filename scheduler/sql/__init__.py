@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from functools import cache
@@ -206,18 +206,22 @@ def _bare(statement: str, **identifiers: str) -> str:
 
 
 def _written(value: Any) -> Any:  # noqa: ANN401  any parameter
-    """Return a list of numbers or of strings as the text of a PostgreSQL array.
+    """Return a list of numbers, strings or durations as the text of a PostgreSQL array.
 
     Other values are returned unchanged.  Statements cast every parameter, so the type need not be
     sent.  For a list, psycopg would look up the type of each element.
     """
     if type(value) is not list:
         return value
+    if not value:
+        return "{}"
     kinds = set(map(type, value))
     if kinds <= _NUMBERS:
         return _array_of_numbers(value)
     if kinds == {str}:
         return '{"' + '","'.join(map(_escaped, value)) + '"}'
+    if kinds == {timedelta}:
+        return '{"' + '","'.join(map(str, value)) + '"}'
     return value
 
 

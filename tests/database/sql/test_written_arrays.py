@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -44,8 +45,13 @@ def test_arbitrary_strings_are_read_back_unchanged(values: list[str]) -> None:
     assert read_back(values, "text") == values
 
 
+@given(some.lists(some.timedeltas(), max_size=4))
+def test_arbitrary_durations_are_read_back_unchanged(values: list[timedelta]) -> None:
+    assert read_back(values, "interval") == values
+
+
 def test_values_that_are_not_flat_uniform_lists_are_passed_to_psycopg_unchanged() -> None:
-    for value in ((1, 2), [[1]], ["a", 1], "abc", 5, None):
+    for value in ((1, 2), [[1]], ["a", 1], [timedelta(), None], "abc", 5, None):
         assert sql._written(value) is value
 
 
