@@ -81,7 +81,7 @@ DESK: Final = (
 )
 #: Statuses of the pages that report an error.
 _STATUSES: Final = {"/account/log-ins/error/": HTTPStatus.UNAUTHORIZED}
-#: Downloads, which are read completely: their time is not limited.
+#: Downloads, which are read completely: neither their time nor their statements are limited.
 DOWNLOADS: Final = frozenset({"/account/data/"})
 
 

@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 from scheduler import sql, storage
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+from scheduler.health.recent import MAX_REFUSALS
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, LastCheck, judge
 from scheduler.health.rules.checkups import NEARLY_FULL_NBYTES
 from scheduler.models import App, ScienceFailure
@@ -42,6 +43,7 @@ def facts(*, now: datetime) -> Facts:
     """Read the facts for alerts with three statements and a few accesses to files."""
     params = {
         "now": now,
+        "max_refusals": MAX_REFUSALS,
         "max_infeasible": settings.PROJECT.max_infeasible,
         "remind_before": REMIND_BEFORE,
         "seen_since": now - SEEN_WITHIN,

@@ -1,13 +1,25 @@
 -- Reads the facts for alerts in one row; each subquery uses an index or a small table.
--- The age of work for the validator and assimilator counts from the last report of a result.
-WITH refusing AS MATERIALIZED (
+-- The age of work for the validator and assimilator counts from the last report of a result.  Of the
+-- refused workunits, those of the newest refusals are counted.
+WITH refused AS MATERIALIZED (
+    SELECT DISTINCT newest.workunit_id
+    FROM (
+        SELECT refusal.workunit_id
+        FROM refusal
+        ORDER BY refusal.at DESC
+        LIMIT %(max_refusals)s::bigint
+    ) AS newest
+),
+
+refusing AS MATERIALIZED (
     -- The number of unsent workunits, by the number of active hosts that refused them.
     SELECT
         counted.hosts,
         count(*) AS workunits
     FROM (
         SELECT count(DISTINCT host.id) AS hosts
-        FROM refusal
+        FROM refused
+        INNER JOIN refusal ON refused.workunit_id = refusal.workunit_id
         INNER JOIN host ON refusal.host_id = host.id
         WHERE
             host.rpc_at > %(seen_since)s::timestamptz
@@ -87,12 +99,13 @@ SELECT
         SELECT count(*)
         FROM (
             SELECT refusal.workunit_id
-            FROM refusal
+            FROM refused
+            INNER JOIN refusal ON refused.workunit_id = refusal.workunit_id
             INNER JOIN app ON refusal.app_id = app.id
             GROUP BY refusal.workunit_id, app.max_infeasible
             HAVING
                 2 * count(*) >= coalesce(app.max_infeasible, %(max_infeasible)s::integer)
-        ) AS refused
+        ) AS hard
     ) AS hard_to_send,
     -- Only active hosts count: see dispatch.rules.sendability.  They are counted only as far as an
     -- alert needs: one more than the most hosts that refused one workunit.

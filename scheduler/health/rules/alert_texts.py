@@ -80,7 +80,7 @@ class Facts:
     active hosts, counted up to one more than the most hosts that refused one workunit.
     `refused_by_all` is the number of unsent workunits that were refused to every active host.
     `hard_to_send` is the number of workunits with at least half of the refusals that make a
-    workunit unsendable.
+    workunit unsendable; both count workunits of the newest 10,000 refusals.
     `unknown_science` has a sentence for each app with unknown science code or invalid options.
     `waiting_queues` are the queues with unsent results.
     `expiring_batches` are the names of open batches that expire within `REMIND_BEFORE`.

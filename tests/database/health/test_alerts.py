@@ -106,6 +106,16 @@ def test_workunits_refused_to_many_hosts_raise_a_hard_to_send_alert(hosts, expec
     assert [kind for kind, _ in found()] == expected
 
 
+def test_refusals_of_the_newest_refused_workunits_are_counted_completely(monkeypatch):
+    monkeypatch.setattr(alerts, "MAX_REFUSALS", 2)
+    app = an_app(max_infeasible=6)
+    old, new = (a_workunit(app, transition_at=None) for _ in range(2))
+    for host_id in range(3):
+        refuse(old, a_host(), NOON - timedelta(hours=2))
+        refuse(new, a_host(), NOON - timedelta(hours=1 if host_id else 3))
+    assert alerts.facts(now=NOON).hard_to_send == 1
+
+
 def test_workunits_refused_to_every_host_raise_an_alert_with_the_number_of_hosts():
     hosts = [a_host(), a_host()]
     a_host(denied=True)
