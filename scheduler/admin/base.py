@@ -347,18 +347,19 @@ class StaffAdmin(Base):
     def _text_matches(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> Q:
         """Return the condition for rows that match the term.
 
-        These are the rows whose indexed text begins with the term, the rows of matching owners, and
-        the newest rows that contain the term.
+        These are the rows of matching owners, and at most `MAX_MATCHES` rows whose indexed text
+        begins with the term, or else that contain it and are among the newest.
         """
-        condition = Q(pk__in=())
+        ids: dict[Any, None] = {}
         for prefix in self.search_prefixes:
-            condition |= Q(pk__in=searching.beginning(rows, prefix, term))
+            ids |= dict.fromkeys(searching.beginning(rows, prefix, term))
+        if self.search_fields and len(ids) < searching.MAX_MATCHES:
+            ids |= dict.fromkeys(self._newest_matches(request, rows, term))
+        condition = Q(pk__in=list(ids)[: searching.MAX_MATCHES])
         for column, owners in self.search_owners.items():
             ids = owners(term)
             matches = searching.having(rows, column, ids) if ids else None
             condition = condition if matches is None else condition | matches
-        if self.search_fields:
-            condition |= Q(pk__in=self._newest_matches(request, rows, term))
         return condition
 
     def _newest_matches(self, request: HttpRequest, rows: QuerySet[Any], term: str) -> list[Any]:

@@ -12,7 +12,10 @@ entries up to this end are visible.  A merge of two computers locks the cursor b
 entries.
 
 The recent average is the sum of the grants in credit per day, each of which has lost half of its
-weight after `HALF_LIFE_SECONDS`.  It is the average of PROTOCOL 9.6 with one step for each grant.
+weight after `HALF_LIFE_SECONDS` (docs/credit.md, "Recent averages").
+
+The invariants `host_app_credit_is_its_sum` and `team_app_credit_is_its_sum` and `recompute_credit`
+compare the totals with the entries.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ from scheduler.models import AppCreditCursor, CreditEntry
 CHUNK: Final = 10_000
 #: The maximum number of entries of one call: about ten seconds, in which other chores wait.
 MAX_ENTRIES: Final = 500_000
-#: The tables of totals, with the column of a credit entry that names their holder.
+#: The tables of totals, with the column of a credit entry that names their holder.  A further table
+#: needs a cursor of its own: the entries before this one would not be counted for it.
 _TABLES: Final = (("host_app_credit", "host_id"), ("team_app_credit", "team_id"))
 _DAY_SECONDS: Final = 86_400
 #: The recent average, in credit per day, of one credit that was granted now.

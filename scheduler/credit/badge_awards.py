@@ -83,7 +83,7 @@ def assign_all(*, now: datetime) -> int:
 
 @transaction.atomic
 def assign(badge_id: int, *, now: datetime) -> int:
-    """Award a badge to all who earn it, and withdraw it from others as its rule demands.
+    """Award a badge to all holders that earn it, and withdraw it from others as its rule demands.
 
     Returns the number of awards that changed; 0 if the badge was deleted or has no rule.
     """

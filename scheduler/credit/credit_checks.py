@@ -74,7 +74,7 @@ def _step(kind: str, after_id: int) -> Step:
 
 CHECKER = Checker(
     parts=recompute_credit.kind_names,
-    count=lambda: recompute_credit.owners(Scope()),
+    count=lambda: recompute_credit.count_owners(Scope()),
     step=_step,
     max_rows=MAX_ROWS,
 )

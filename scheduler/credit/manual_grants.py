@@ -3,7 +3,7 @@
 A grant is for an account and optionally one of its computers.  Its entry has the rule `RULE` and
 no result; a row in `ManualGrant` has the reason and the person.  The entry and the totals are
 written in one transaction, under the locks of the validator and in the same order: host, account,
-team, app.
+team, app.  The totals of hosts and teams by app are counted later (`app_credits`).
 
 Recent averages do not change.  They state the credit per day of computers in recent weeks, and a
 grant by hand is not work of these weeks: a prize would put an idle computer on top of a leaderboard

@@ -1,6 +1,7 @@
 """Compares credit totals with the sums of their entries, and corrects the totals.
 
-A total is written together with its entries, so a difference means that the tables were changed by
+A total is written together with its entries, except those of hosts and teams by app, which have the
+entries up to the cursor of `app_credits`.  So a difference means that the tables were changed by
 hand or partly restored.  The owners of totals (hosts, accounts, teams, apps) are processed in
 batches, in ascending id.  A comparison reads each batch in one snapshot.  A correction first locks
 the owners of the batch, and then reads the entries.  Therefore, a concurrent grant is included in
@@ -112,7 +113,7 @@ def _kinds(scope: Scope) -> tuple[_Kind, ...]:
     )
 
 
-def owners(scope: Scope) -> int:
+def count_owners(scope: Scope) -> int:
     """Return the number of owners to check; an owner counts once for each kind of total."""
     return sum(_owners(kind, scope).count() for kind in _kinds(scope))
 

@@ -1,7 +1,7 @@
 """Apps, versions, files and queues, cached in the process until they change.
 
 The rows are the same for every RPC and change rarely.  They are read again only when the change
-token (`sign`, see `recognise.sql`) differs.  Each inserted, updated or deleted row changes the
+token (`sign`, see `recognize.sql`) differs.  Each inserted, updated or deleted row changes the
 token.
 """
 

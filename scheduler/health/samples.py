@@ -101,7 +101,7 @@ def read(period: Period, *, now: datetime) -> tuple[Sample, ...]:
 
 
 def before(times: Sequence[datetime]) -> dict[datetime, Sample]:
-    """Return the newest sample at or before each time, by this time; one statement.
+    """Map each time to the newest sample at or before it; one statement.
 
     A time without a sample in the `_MAX_AGE` before it is left out.
     """

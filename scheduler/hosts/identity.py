@@ -60,7 +60,7 @@ class Credentials:
 class Caller:
     """The account and the host of one RPC, as they were before the RPC.
 
-    Most fields are columns of `recognise.sql`.  `password_digest` is an MD5 of the stored password
+    Most fields are columns of `recognize.sql`.  `password_digest` is an MD5 of the stored password
     hash, from which the address of the account's feed is made.  `assigned` is set if the reply must
     contain the host id; the sequence number of the host's RPCs then restarts.  `detached` is set if
     the client attached again without results, so that the results in progress on the host are lost.

@@ -26,12 +26,12 @@ from scheduler.hosts.identity import (
 from scheduler.models import Host
 
 DAY = timedelta(days=1)
-#: Statements that take an advisory lock until the transaction ends; `recognise.sql` uses the same
+#: Statements that take an advisory lock until the transaction ends; `recognize.sql` uses the same
 #: names for the locks of hosts.
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtextextended(%s::text, 0))"
 _TRY_LOCK: Final = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s::text, 0))"
 _CALLER_FIELDS: Final = tuple(each.name for each in fields(Caller))
-#: The columns of `recognise.sql` that are equal for all hosts that were just created.
+#: The columns of `recognize.sql` that are equal for all hosts that were just created.
 _NEW_HOST: Final = {
     "denied": False,
     "host_total_credit": 0.0,
@@ -60,7 +60,7 @@ def recognize(
     rows = {
         row["position"]: row
         for row in sql.fetch(
-            "hosts/recognise",
+            "hosts/recognize",
             {
                 "key_hashes": [key_hash(credentials.key) for credentials, _ in requests],
                 "host_ids": [credentials.host_id for credentials, _ in requests],
@@ -128,7 +128,7 @@ def _admit(
     hosts_per_account: int,
     now: datetime,
 ) -> Caller:
-    """Return the caller of a row of `recognise.sql`; raises `CallerRefused`."""
+    """Return the caller of a row of `recognize.sql`; raises `CallerRefused`."""
     if row is None or not _is_admissible(row):
         raise UnknownKey
     row |= {"assigned": is_unrecognized or row["was_merged"], "detached": False}

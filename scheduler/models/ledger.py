@@ -1,4 +1,4 @@
-"""The tables of the ledger, of credit grants, and of credit by account and app."""
+"""The tables of the ledger, of credit grants, and of sums of credit by app."""
 
 from __future__ import annotations
 
@@ -40,10 +40,11 @@ class LedgerEntry(models.Model):
 class CreditEntry(models.Model):
     """A grant of credit; `total_credit` of a host, account, team or app is the sum of its entries.
 
-    The table is append-only.  The pair (result, rule) is unique, so that a retry does not grant
-    credit twice.  `result_id` is not a foreign key, because the entries remain when results are
-    purged.  An entry that an operator made by hand has no result, has a row in `ManualGrant`, and
-    may have no host and no app; its amount may be negative.
+    Entries are only inserted, except that a merge of hosts changes their host.  The pair (result,
+    rule) is unique, so that a retry does not grant credit twice.  `result_id` is not a foreign key,
+    because the entries remain when results are purged.  An entry that an operator made by hand has
+    no result, has a row in `ManualGrant`, and may have no host and no app; its amount may be
+    negative.
     """
 
     #: The rule of the entry that a valid result gets once; the app's `credit_rule` has computed it.

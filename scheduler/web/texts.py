@@ -454,7 +454,7 @@ PATTERNS: Final = (
         "Hint: remove them, or hand over the foundership and leave."
     ),
     gettext_noop(
-        "Team %(number)s has more than %(count)s members. Hint: do not accept new members instead."
+        "Team %(number)s has more than %(count)s members. Hint: set the team to accept no members."
     ),
     gettext_noop("There is a team %(name)s already. Hint: choose another name."),
     gettext_noop("The members of %(team)s changed at the same time. Hint: try again."),

@@ -69,7 +69,7 @@ def requester(run: CheckRun) -> str:
 
 
 def scope(run: CheckRun) -> str:
-    """Return what a run checked, in words."""
+    """Return what a run checked, in words; a new kind of check needs words of its own."""
     if run.kind == CheckRun.Kind.CREDIT:
         words = f"app {run.options['app']}" if "app" in run.options else "all sums"
         return f"{words}, corrected" if run.options.get("applied") else words

@@ -43,7 +43,7 @@ _PROGRESS: Final = (
 
 
 class RunRefused(RuntimeError):
-    """A run of this check is open. Hint: wait for its end."""
+    """A check cannot be requested, such as one that is open. Hint: see the message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def cleaned(text: str) -> str:
 
 
 def merged(findings: Sequence[Finding], new: Finding, *, max_rows: int) -> list[Finding]:
-    """Return the findings with a new one, which is added to that of the same name."""
+    """Return the findings with `new`, which is added to a finding of the same name, if any."""
     for place, old in enumerate(findings):
         if old.name == new.name:
             rows = (*old.rows, *new.rows)[:max_rows]

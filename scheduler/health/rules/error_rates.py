@@ -46,6 +46,6 @@ class Rate:
 def exceeds(rate: Rate, *, max_error_percent: int, min_results: int) -> bool:
     """Return whether a version is rolled back: its rate is above the limit.
 
-    Fewer than `min_results` reported results never exceed it.
+    Returns False with fewer than `min_results` reported results.
     """
     return rate.reported >= min_results and rate.percent > max_error_percent

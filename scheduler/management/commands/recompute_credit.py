@@ -18,8 +18,8 @@ from scheduler.credit.recompute_credit import (
     UnknownApp,
     compare,
     correct,
+    count_owners,
     kind_names,
-    owners,
 )
 from scheduler.health.checks.check_runs import Outcome
 from scheduler.management import check_results
@@ -98,7 +98,7 @@ def _differences(scope: Scope, options: dict[str, Any]) -> tuple[list[Difference
     """Compare or correct the totals; return the differences and the number of compared totals."""
     checked = 0
     with progress_bar(
-        "recompute_credit", MofNCompleteColumn(), total=lambda: owners(scope)
+        "recompute_credit", MofNCompleteColumn(), total=lambda: count_owners(scope)
     ) as advance:
 
         def count(number: int) -> None:

@@ -47,7 +47,7 @@ def delete(team_id: int, *, by: Account, now: datetime) -> None:
     """Delete a team; only its founder may, as its only active member.
 
     Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, and `TeamRefused` if the team has other
-    active members.
+    active members, more than `MAX_MEMBERS` members, unfinished work, or members that change.
     """
     with transaction.atomic():
         member_ids = _member_ids(team_id)
@@ -65,7 +65,8 @@ def delete(team_id: int, *, by: Account, now: datetime) -> None:
 def delete_as_staff(team_id: int, *, now: datetime) -> None:
     """Delete a team, whose members then have no team; the caller checks the rights.
 
-    Raises `UnknownTeam`, and `TeamRefused` for more than `MAX_MEMBERS` members.
+    Raises `UnknownTeam`, and `TeamRefused` for more than `MAX_MEMBERS` members, unfinished work for
+    the team, or members that change meanwhile.
     """
     with transaction.atomic():
         accounts = lock_accounts(_member_ids(team_id))
@@ -82,7 +83,7 @@ def _member_ids(team_id: int) -> list[int]:
     if len(ids) > MAX_MEMBERS:
         raise TeamRefused(
             f"Team {team_id} has more than {MAX_MEMBERS} members. "
-            "Hint: do not accept new members instead."
+            "Hint: set the team to accept no members."
         )
     return ids
 

@@ -16,7 +16,7 @@ class UnknownTeam(TeamRefused):
 
 
 class NotMember(TeamRefused):
-    """The account is not an active member of the team. Hint: list the members of the team."""
+    """The account is no active member or administrator. Hint: list the members of the team."""
 
     error_num = -136
 

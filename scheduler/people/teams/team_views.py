@@ -50,7 +50,10 @@ class TeamView:
 
 
 def read(team_id: int, viewer: Account | None, *, now: datetime) -> TeamView | None:
-    """Return the team as the viewer may see it, None as a viewer is not logged in."""
+    """Return the team as the viewer may see it; None if there is no such team.
+
+    `viewer` is None without a log-in.
+    """
     rows = team_reads.with_founder_shares().filter(pk=team_id)
     team: Any = rows.annotate(
         founder_name=F("founder__name"),

@@ -53,7 +53,7 @@ def test_sums_are_compared_in_batches_and_not_corrected():
     step()
     run.refresh_from_db()
     assert (run.remaining[0], run.after_id, run.checked) == ("hosts", wrong[0].pk, 2)
-    assert run.to_check == recompute_credit.owners(Scope())
+    assert run.to_check == recompute_credit.count_owners(Scope())
     while step():
         pass
     run.refresh_from_db()

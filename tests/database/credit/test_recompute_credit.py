@@ -182,7 +182,7 @@ def test_batches_of_one_owner_correct_every_sum_and_report_progress(books, monke
         a_grant(rows.a_host(), app, 1)
     seen = []
     found = list(recompute_credit.correct(Scope(), progress=seen.append))
-    assert sum(seen) == recompute_credit.owners(Scope())
+    assert sum(seen) == recompute_credit.count_owners(Scope())
     assert set(seen) == {1}
     assert len(found) == 5 + 3 * 3 + 1
     assert unbalanced() == []

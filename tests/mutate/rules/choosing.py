@@ -342,7 +342,7 @@ RULES = (
     ),
     Switch(
         "Work of non-CPU-intensive apps is sent without a work request",
-        Sql("hosts/recognise", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
+        Sql("hosts/recognize", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
         (CHOOSING,),
     ),
     Switch(
@@ -403,7 +403,7 @@ RULES = (
     ),
     Switch(
         "Denied hosts are not served",
-        Sql("hosts/recognise", "h.denied,", "FALSE AS denied,"),
+        Sql("hosts/recognize", "h.denied,", "FALSE AS denied,"),
         ("tests/faces/boinc/test_scheduler.py",),
     ),
     Switch(
