@@ -350,12 +350,12 @@ class StaffAdmin(Base):
         These are the rows of matching owners, and at most `MAX_MATCHES` rows whose indexed text
         begins with the term, or else that contain it and are among the newest.
         """
-        ids: dict[Any, None] = {}
+        matching: dict[Any, None] = {}
         for prefix in self.search_prefixes:
-            ids |= dict.fromkeys(searching.beginning(rows, prefix, term))
-        if self.search_fields and len(ids) < searching.MAX_MATCHES:
-            ids |= dict.fromkeys(self._newest_matches(request, rows, term))
-        condition = Q(pk__in=list(ids)[: searching.MAX_MATCHES])
+            matching |= dict.fromkeys(searching.beginning(rows, prefix, term))
+        if self.search_fields and len(matching) < searching.MAX_MATCHES:
+            matching |= dict.fromkeys(self._newest_matches(request, rows, term))
+        condition = Q(pk__in=list(matching)[: searching.MAX_MATCHES])
         for column, owners in self.search_owners.items():
             ids = owners(term)
             matches = searching.having(rows, column, ids) if ids else None

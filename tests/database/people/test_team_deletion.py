@@ -113,7 +113,7 @@ def test_only_the_founder_and_staff_delete_a_team(ada, eve, team):
 def test_team_with_too_many_members_is_not_deleted(ada, eve, team, monkeypatch):
     teams.join(eve, team.pk)
     monkeypatch.setattr(deletion, "MAX_MEMBERS", 1)
-    with pytest.raises(TeamRefused, match=r"more than 1 members. Hint: do not accept"):
+    with pytest.raises(TeamRefused, match=r"more than 1 members. Hint: set the team"):
         teams.delete_as_staff(team.pk, now=NOON)
 
 
