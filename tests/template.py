@@ -33,14 +33,14 @@ def find_or_make() -> str | None:
 
     If another session is making it, wait for that session.
     """
-    found = find()
-    if found is None and connection.settings_dict.get("EMBEDDED"):
+    template = find()
+    if template is None and connection.settings_dict.get("EMBEDDED"):
         cursor = _making.enter_context(connection._nodb_cursor())
         cursor.execute(f"SELECT pg_advisory_lock({_LOCK})")
-        found = find()
-        if found is not None:
+        template = find()
+        if template is not None:
             _making.close()
-    return found
+    return template
 
 
 def find() -> str | None:
@@ -48,17 +48,17 @@ def find() -> str | None:
     if not connection.settings_dict.get("EMBEDDED"):
         return None
     ours = digest()
-    found = None
+    template = None
     with connection._nodb_cursor() as cursor:
         cursor.execute("SELECT datname FROM pg_database")
         for (name,) in cursor.fetchall():
             if not (parts := NAME.fullmatch(name)):
                 continue
             if parts[1] == ours:
-                found = name
+                template = name
             elif int(parts[2]) < time.time() - KEPT_SECONDS:
                 cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-    return found
+    return template
 
 
 def keep() -> None:

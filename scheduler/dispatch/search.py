@@ -87,7 +87,7 @@ class Search:
     lasting_in_lists: list[tuple[Candidate, str, str]] = field(default_factory=list)
 
     def reads_to_send(self, stream: CandidateStream) -> bool:
-        """Whether results of the stream may be sent; others are read to explain their refusal."""
+        """Return whether results of the stream may be sent, or are read to explain a refusal."""
         queue_id = stream.queue_id
         return stream.app.id in self.versions and not (
             queue_id and (queue_id in self.closed or self.free_slots.get(queue_id) == 0)

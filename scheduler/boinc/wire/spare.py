@@ -25,7 +25,7 @@ _STDERR: Final = re.compile(
 )
 _CDATA_ENDS: Final = re.compile(rb"\]\]>\s*</stderr_out>")
 _STDERR_ENDS: Final = re.compile(rb"</stderr_out>")
-#: The pages of a mapped file are released each time after so many bytes were read.
+#: Each time this number of bytes was read, the pages of a mapped file are released.
 _READ_BYTES: Final = 1 << 22
 
 

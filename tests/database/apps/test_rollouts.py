@@ -44,8 +44,8 @@ def percent_of(version: AppVersion) -> int:
 
 
 def rolled_back() -> list[str]:
-    found = alerts.current(now=NOON)
-    return [alert.sentence for alert in found if alert.kind == "version_rolled_back"]
+    current = alerts.current(now=NOON)
+    return [alert.sentence for alert in current if alert.kind == "version_rolled_back"]
 
 
 def test_preview_counts_the_active_hosts_of_the_platform_in_the_share(version):

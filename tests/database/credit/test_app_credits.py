@@ -170,7 +170,8 @@ def test_count_waits_for_a_validator_that_has_inserted_entries(monkeypatch):
     with stopped_in(monkeypatch, paying, "_update_hosts") as (arrived, go):
         validating = Meanwhile(lambda: a_pass(validator))
         assert arrived.wait(PATIENCE)
-        an_entry(hosts[0], app, 2, result_id=1)
+        # Of no result that the validator pays, for whose entry this insert would wait.
+        an_entry(hosts[0], app, 2, result_id=10**9)
         counting = Meanwhile(lambda: app_credits.count(now=NOON))
         assert counting.is_waiting
         go.set()

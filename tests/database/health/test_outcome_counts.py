@@ -83,14 +83,14 @@ def test_invalid_results_are_counted_by_the_validator():
 @pytest.mark.parametrize("limit", [1, 2, 100])
 def test_each_number_is_counted_once_and_added_to_its_hour(limit):
     first, version = rows.a_host(), rows.an_app_version(rows.an_app())
-    known = record(5, 1, host=first, version=version)
+    record_of_both = record(5, 1, host=first, version=version)
     record(3, 0, 1, version=version)
     record(2, 0, host=first)
     assert outcome_counts.count(NOON, limit) == 10
     assert outcome_counts.count(NOON + timedelta(minutes=10), limit) == 0
-    add(known, 7, 2)
+    add(record_of_both, 7, 2)
     assert outcome_counts.count(NOON + timedelta(minutes=20), limit) == 7
-    add(known, 4)
+    add(record_of_both, 4)
     outcome_counts.count(NOON + HOUR, limit)
     assert [row[1:] for row in versions_counted() if row[0] == version.pk] == [
         (15, 3, 1),
@@ -117,10 +117,10 @@ def test_a_host_is_counted_from_its_first_error_until_a_week_without_errors():
 
 def test_number_of_counted_hosts_is_limited_to_those_with_most_errors(monkeypatch):
     monkeypatch.setattr(outcome_counts, "MAX_HOSTS", 2)
-    known = [record(9, errors) for errors in (1, 3, 2)]
+    records = [record(9, errors) for errors in (1, 3, 2)]
     outcome_counts.count(NOON, 100)
-    assert [row[0] for row in hosts_counted()] == [known[1].host_id, known[2].host_id]
-    for row in known:
+    assert [row[0] for row in hosts_counted()] == [records[1].host_id, records[2].host_id]
+    for row in records:
         add(row, 5, 5)
     outcome_counts.count(NOON, 100)
     assert [row[1:3] for row in hosts_counted()] == [(14, 8), (14, 7)]

@@ -1,4 +1,4 @@
-"""Letters reach each account that consented once, and nobody else."""
+"""Each account that consented gets a letter once; other accounts get none."""
 
 from __future__ import annotations
 
