@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-#: The random tokens of forms, and the address that the language form repeats.
+#: The tokens of forms, in whose random letters each short word can occur, and the address that
+#: the language form repeats.
 _OF_REQUEST = re.compile(rb'name="(?:csrfmiddlewaretoken|next)" value="[^"]*"')
 #: Scripts and styles that the Content-Security-Policy refuses: those in the page itself.
 INLINE: Final = re.compile(r'<script(?! src="/static/)|<style|style=')

@@ -16,7 +16,7 @@ from scheduler.credit import badge_awards
 from scheduler.models import Badge, Team
 from tests.conftest import NOON
 from tests.faces.apis import Program, a_program
-from tests.faces.pages import INLINE
+from tests.faces.pages import INLINE, comparable
 from tests.rows import an_account, update
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,7 @@ def a_badge(name: str = "helper", **fields: Any) -> Badge:
 def page(path: str, status: int = 200) -> str:
     answer = Client().get(path)
     assert answer.status_code == status
-    text = answer.content.decode()
+    text = comparable(answer).decode()
     assert not INLINE.search(text)
     return text
 

@@ -17,7 +17,7 @@ from scheduler.messages import news
 from scheduler.models import News
 from scheduler.web import news_pages
 from tests.conftest import NOON
-from tests.faces.pages import HTMX, INLINE
+from tests.faces.pages import HTMX, INLINE, comparable
 
 pytestmark = pytest.mark.django_db
 
@@ -31,7 +31,7 @@ def publish(title: str, text: str = "Text.", days: int = 0) -> News:
 def page(client: Client, path: str, status_code: int = 200, **headers: str) -> str:
     answer = client.get(path, headers=headers)
     assert answer.status_code == status_code
-    text = answer.content.decode()
+    text = comparable(answer).decode()
     assert not INLINE.search(text)
     return text
 

@@ -18,6 +18,7 @@ from scheduler.people import teams
 from scheduler.people.teams import TeamProfile, administrators
 from scheduler.web.teams import views
 from tests.conftest import NOON
+from tests.faces.pages import comparable
 from tests.rows import an_account, update
 
 pytestmark = pytest.mark.django_db
@@ -51,7 +52,7 @@ def browser_of(account: Account) -> Client:
 def page(browser: Client, path: str, status: int = 200) -> str:
     answer = browser.get(path)
     assert answer.status_code == status
-    return answer.content.decode()
+    return comparable(answer).decode()
 
 
 def sent(browser: Client, path: str, **fields: object) -> str:
