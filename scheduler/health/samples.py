@@ -4,9 +4,10 @@ The housekeeper keeps one sample a minute.  After `MINUTES_KEPT`, one sample of 
 which is dropped after `HOURS_KEPT`.
 
 The names of figures are ``results.<state>``, ``outcomes.<outcome>``, ``workunits.<station>``,
-``people.<kind>``, ``waiting.<daemon>``, ``disk.free_nbytes`` and ``database.nbytes``.  The numbers
-of outcomes and ``workunits.finished`` include purged work, so they never fall and their differences
-are rates.
+``people.<kind>``, ``waiting.<daemon>``, ``examined.<daemon>``, ``disk.free_nbytes`` and
+``database.nbytes``.  The numbers of outcomes and ``workunits.finished`` include purged work, and
+``examined.<daemon>`` is the number of rows that a daemon has examined since the installation, so
+they never fall and their differences are rates.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from enum import Enum
 from typing import Final
 
 from scheduler import sql, storage
-from scheduler.health import counts
+from scheduler.health import counts, daemon_passes
 from scheduler.health.rules.series import Sample
 from scheduler.sql import table_sizes
 
@@ -69,6 +70,9 @@ def figures(*, now: datetime) -> dict[str, float]:
         "workunits": counted.workunits,
         "people": counted.people,
         "waiting": counted.waiting,
+        "examined": {
+            daemon: passes.examined_rows for daemon, passes in daemon_passes.read().items()
+        },
     }
     named = {f"{group}.{name}": n for group, each in groups.items() for name, n in each.items()}
     return {

@@ -45,11 +45,11 @@ _LARGEST_TABLES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A station of workunits on the desk; `detail` is its rate per hour or its oldest work."""
+    """A station of workunits on the desk; `details` are its rate per hour and its oldest work."""
 
     title: str
     count: str
-    detail: str
+    details: tuple[str, ...]
     url: str
 
 
@@ -64,6 +64,7 @@ class Lamp:
     seen_at: datetime | None
     waiting: str
     oldest: str
+    rate: str
 
 
 def context(*, period: Period, now: datetime) -> dict[str, Any]:
@@ -78,7 +79,7 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
         "failed": live.workunits["failed"].label,
         "results": [(status.words(name), count.label) for name, count in live.results.items()],
         "people": [(status.words(name), count.label) for name, count in live.people.items()],
-        "lamps": [_lamp(station, now) for station in live.stations],
+        "lamps": [_lamp(station, last_hour, now) for station in live.stations],
         "charts": _charts(kept, period, now),
         "periods": [(each.name.lower(), each.value.title, each is period) for each in Period],
         "worst_versions": error_rates.worst_versions(now=now),
@@ -93,21 +94,31 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
 
 
 def _flow(live: Status, kept: Sequence[Sample]) -> list[Stage]:
-    """Return the stations in the order of their way, each with its rate or its oldest work."""
-    reported = series.newest_rate(kept, *_REPORTED, *_LOST, within=_HOUR)
-    finished = series.newest_rate(kept, "workunits.finished", within=_HOUR)
+    """Return the stations in the order of their way, with their rates and their oldest work."""
     behind = {station.daemon: station.behind for station in live.stations}
-    sentences = {
-        "in_progress": _per_hour(reported, "results end"),
-        "waiting_for_validation": _oldest(behind.get("validator")),
-        "waiting_for_assimilation": _oldest(behind.get("assimilator")),
-        "waiting_for_deletion": _oldest(behind.get("file_deleter")),
-        "finished": _per_hour(finished, "workunits"),
+
+    def rate(noun: str, *names: str) -> str:
+        return _per_hour(series.newest_rate(kept, *names, within=_HOUR), noun)
+
+    def daemon(name: str, noun: str = "workunits") -> tuple[str, ...]:
+        return rate(noun, f"examined.{name}"), _oldest(behind.get(name))
+
+    details = {
+        "in_progress": (rate("results end", *_REPORTED, *_LOST),),
+        "waiting_for_validation": daemon("validator"),
+        "waiting_for_assimilation": daemon("assimilator"),
+        "waiting_for_deletion": daemon("file_deleter", "rows"),
+        "finished": (rate("workunits", "workunits.finished"),),
     }
     url = reverse("admin:scheduler_workunit_changelist")
     return [
-        Stage(status.words(name), live.workunits[name].label, sentence, f"{url}?{_FILTERS[name]}")
-        for name, sentence in sentences.items()
+        Stage(
+            status.words(name),
+            live.workunits[name].label,
+            tuple(filter(None, sentences)),
+            f"{url}?{_FILTERS[name]}",
+        )
+        for name, sentences in details.items()
     ]
 
 
@@ -119,7 +130,8 @@ def _oldest(behind: timedelta | None) -> str:
     return "" if behind is None else f"oldest: {duration_label(behind)}"
 
 
-def _lamp(station: Station, now: datetime) -> Lamp:
+def _lamp(station: Station, kept: Sequence[Sample], now: datetime) -> Lamp:
+    rate = series.newest_rate(kept, f"examined.{station.daemon}", within=_HOUR)
     silent = station.silent
     if silent is None:
         tone, life = "bad", "never seen"
@@ -135,6 +147,7 @@ def _lamp(station: Station, now: datetime) -> Lamp:
         seen_at=None if silent is None else now - silent,
         waiting=station.waiting.label,
         oldest="–" if station.behind is None else duration_label(station.behind),
+        rate="–" if rate is None else f"{rate:,.0f}",
     )
 
 

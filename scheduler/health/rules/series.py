@@ -51,8 +51,10 @@ def rates(samples: Sequence[Sample], *names: str, step: timedelta) -> tuple[Poin
 def newest_rate(samples: Sequence[Sample], *names: str, within: timedelta) -> float | None:
     """Return the growth per hour of a sum from the first sample of the last `within` to the last.
 
-    None if fewer than two samples are that young, or if the sum fell.
+    Samples without any of the figures are ignored.  None if fewer than two samples are that young,
+    or if the sum fell.
     """
+    samples = [sample for sample in samples if not sample.figures.keys().isdisjoint(names)]
     if not samples:
         return None
     young = [sample for sample in samples if samples[-1].at - sample.at <= within]

@@ -70,6 +70,25 @@ def test_rate_of_the_last_hour_stands_beside_finished_workunits(operator):
     assert "60 workunits per hour" in page
 
 
+def test_rates_of_daemons_stand_at_their_stations_and_in_the_list_of_daemons(operator):
+    now = timezone.now()
+    # A sample of an older version has no figure of daemons.
+    StatusSample.objects.create(at=now - timedelta(minutes=55), figures={"people.hosts": 1})
+    for minutes, examined in ((50, 1000), (20, 1600)):
+        StatusSample.objects.create(
+            at=now - timedelta(minutes=minutes),
+            figures={"examined.validator": examined, "examined.file_deleter": examined / 2},
+        )
+    response = desk(operator)
+    stages = {stage.title: stage.details for stage in response.context["flow"]}
+    assert stages["waiting for validation"][0] == "1,200 workunits per hour"
+    assert stages["waiting for assimilation"][0] == "rate not known yet"
+    assert stages["waiting for deletion"][0] == "600 rows per hour"
+    assert "<small>1,200 workunits per hour</small>" in response.content.decode()
+    assert lamps(response)["validator"].rate == "1,200"
+    assert lamps(response)["purger"].rate == "–"
+
+
 def test_rate_is_unknown_without_samples(operator):
     assert "rate not known yet" in desk(operator).content.decode()
 

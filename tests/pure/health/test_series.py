@@ -63,6 +63,12 @@ def test_newest_rate_counts_the_last_hour_only():
     assert series.newest_rate(two_hours, "done", within=timedelta(hours=1)) == 60
 
 
+def test_newest_rate_ignores_samples_without_the_figure():
+    noon = Sample(NOON, {"other": 1})
+    later = [Sample(NOON + timedelta(minutes=n), {"done": 5000 + n}) for n in (10, 40)]
+    assert series.newest_rate([noon, *later], "done", within=timedelta(hours=1)) == 60
+
+
 @pytest.mark.parametrize("few", [[], samples(5)])
 def test_newest_rate_of_fewer_than_two_samples_is_unknown(few):
     assert series.newest_rate(few, "done", within=timedelta(hours=1)) is None
