@@ -39,6 +39,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PACKAGE = "daemons.sql"
+#: The time to acknowledge a result of a trusted queue on a host of the pool, if the app has no
+#: `ack_timeout`.  The deadlines of such results may be infinite, so that a lost claim would keep
+#: its slot for ever.  Our client in a pool acknowledges within a minute
+#: (`Rules.acknowledge_seconds` of `volunteer.config`).
+POOL_ACK_TIMEOUT: Final = timedelta(seconds=300)
 #: The number of results that one statement examines when deadlines are moved.
 MOVE_BATCH_SIZE: Final = 20_000
 #: A pass counts the refusals of workunits that were refused to a host since the last pass, but not
@@ -114,6 +119,7 @@ def _time_out(share: dict[str, Any], signs: dict[str, Any]) -> list[dict[str, An
             "target": int(target),
             "axis": Axis.RESULT.value,
             "deadline_passed": Because.DEADLINE_PASSED.value,
+            "pool_ack_timeout": POOL_ACK_TIMEOUT,
             "never_acknowledged": Because.NEVER_ACKNOWLEDGED.value,
             "by": Actor.TIMEOUT_CHECKER.value,
         }

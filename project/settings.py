@@ -379,6 +379,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
         {"name": "teams", "description": "Teams of volunteers, and their members."},
         {"name": "accounts", "description": "Accounts that share their statistics; public."},
         {"name": "badges", "description": "Badges of the project; public."},
+        {"name": "keywords", "description": "BOINC's keywords: fields of science, and places."},
         {"name": "leaderboards", "description": "Accounts, computers and teams by credit; public."},
         {"name": "bundles", "description": "Task lists: workunits that one host gets as a unit."},
         {"name": "balance", "description": "A maximum that several queues share."},

@@ -82,10 +82,11 @@ def keep() -> None:
 
 
 def digest() -> str:
-    """Return the digest of the sources of migrations."""
+    """Return the digest of the names and sources of migrations; Django stores their names."""
     total = hashlib.sha256(django.__version__.encode())
     for place in SOURCES:
         path = ROOT / place
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            total.update(file.name.encode())
             total.update(file.read_bytes())
     return total.hexdigest()[:12]

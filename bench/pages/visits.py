@@ -178,6 +178,11 @@ def _previews() -> Iterator[Page]:
     yield Page("/admin/scheduler/team/ delete_teams", "/admin/scheduler/team/", team)
     maintenance = {"kind": "all", "message": "New disks.", "until": "2099-01-31T18:00"}
     yield Page("/admin/maintenance/ preview", "/admin/maintenance/", maintenance)
+    path, text = "/admin/scheduler/news/", "The project has new results.\n\nThanks."
+    newest = News.objects.latest("pk").pk
+    item = {"title": "Results", "text": text}
+    yield Page(f"{path}add/ preview", f"{path}add/", item)
+    yield Page(f"{path}(newest)/change/ preview", f"{path}{newest}/change/", item)
     # All answers are assimilated, so no workunit can be validated again: the reply is the form with
     # an error, and the action of the list has no preview.
     app = f"/admin/scheduler/app/{App.objects.get().pk}/revalidate/"

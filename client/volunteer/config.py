@@ -33,6 +33,9 @@ class Rules:
     sleep_after_success: float = 0.1
     sleep_after_failure: float = 0.5
     sleep_after_no_process_claimed: float = 2.0
+    #: In a pool, the maximum delay of the contact that acknowledges received results. The server
+    #: gives up results that their host has not acknowledged within 300 seconds.
+    acknowledge_seconds: float = 60.0
     #: Templates of the names of files that get the stdout and stderr of programs (`workers`).
     stdout_name: str = ""
     stderr_name: str = ""

@@ -177,6 +177,7 @@ def _(event: events.RequestFailed, state: State, rules: Rules) -> Step:
         rpc_failures=failures,
         rpc_retry_at=event.now + wait,
         next_scheduler=project.next_scheduler + 1,
+        contact_by=_retry_by(project, event.now, rules),
     )
     text = f"{event.project} did not answer: {event.reason}; retry in {wait:.0f} s"
     return state.with_project(project), [Print(text)]
@@ -189,7 +190,12 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     if reply.is_down:
         failures = project.rpc_failures + 1
         wait = max(reply.request_delay, rules.rpc_backoff(failures, event.chance))
-        project = replace(project, rpc_failures=failures, rpc_retry_at=event.now + wait)
+        project = replace(
+            project,
+            rpc_failures=failures,
+            rpc_retry_at=event.now + wait,
+            contact_by=_retry_by(project, event.now, rules),
+        )
         text = f"{event.project} is down for maintenance; retry in {wait:.0f} s"
         return state.with_project(project), [Print(text)]
     project = replace(
@@ -204,6 +210,9 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     state, project, commands = take_reply(state, project, reply, event.now)
     new = [held_result for name, held_result in project.results.items() if name not in before]
     refused = sum(held_result.verdict is not None for held_result in new)
+    if rules.pool and refused < len(new):
+        latest = event.now + rules.acknowledge_seconds
+        project = replace(project, contact_by=min(project.contact_by or latest, latest))
     project, aborted = abort_early(project, event.now)
     commands += aborted
     if refused:
@@ -220,6 +229,16 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
         project = replace(project, claimed="")
     contacted = state.contacted | {event.project}
     return replace(state.with_project(project), contacted=contacted), commands
+
+
+def _retry_by(project: Project, now: float, rules: Rules) -> float:
+    """Return when a failed contact must be repeated at the latest; 0 if it need not be.
+
+    In a pool, the contact may have been the one that acknowledges results. The back-off after
+    failures applies nevertheless.
+    """
+    is_due = rules.pool and project.in_phase(Phase.FETCHING, Phase.READY, Phase.RUNNING)
+    return now if is_due else project.contact_by
 
 
 def _count_answer(

@@ -74,12 +74,13 @@ class Profile:
     """The access rights and limits of a worker.
 
     `name` is the plug-in's name, or empty for built-in science.  `identities` are the devices and
-    inodes of `reads`.  `hidden` folders cannot be read, even if they are in a readable folder.
+    inodes of `reads`, and the versions of the plug-in's modules; workers that differ only in these
+    replace each other.  `hidden` folders cannot be read, even if they are in a readable folder.
     """
 
     name: str = ""
     reads: tuple[str, ...] = ()
-    identities: tuple[tuple[int, int], ...] = ()
+    identities: tuple[tuple[int, ...], ...] = ()
     writes: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     network: bool = False

@@ -2,8 +2,8 @@
 
 Each daemon process has at most `MAX_WORKERS` workers, one per plug-in, and one for built-in
 science.  A worker starts with the first call and serves many calls.  It is replaced after a hang, a
-crash or an invalid answer, and after `MAX_CALLS` calls, to free leaked memory.  `confinement`
-starts and confines workers; a worker ends with its daemon.
+crash or an invalid answer, after `MAX_CALLS` calls, to free leaked memory, and when a module of the
+plug-in has changed.  `confinement` starts and confines workers; a worker ends with its daemon.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from operator import attrgetter
 from time import monotonic
 from typing import Any, Final, TypeVar
 
@@ -52,6 +53,8 @@ MAX_WORKERS: Final = 4
 MAX_ANSWER: Final = 1 << 20
 #: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
 _MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
+#: The depth of packages in which modules are looked for; it ends a loop of symbolic links.
+_MAX_PACKAGE_DEPTH: Final = 8
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
 START_LIMIT: Final = 60.0
 #: The interval of checks of a silent worker, and the time in which a failed worker must write its
@@ -191,13 +194,17 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
         own = plugin.reads
         if plugin.runner == "script" and plugin.path.startswith("/"):
             own = (*own, os.path.dirname(plugin.path))
-    folders, identities = [], []
+    folders: list[str] = []
+    identities: list[tuple[int, ...]] = []
     for folder in dict.fromkeys((*inputs, *own, *reads)):
         # A running worker does not see folders created or mounted later, so a new one is needed.
         with suppress(OSError):
             folder_stat = os.stat(folder)
             folders.append(folder)
             identities.append((folder_stat.st_dev, folder_stat.st_ino))
+    if plugin is not None and plugin.runner == "python":
+        # A running worker keeps the modules that it has imported.
+        identities.extend(_module_versions(science_folder(), plugin.path.split(".")))
     return Profile(
         name="" if plugin is None else f"{plugin.kind} {plugin.name}",
         reads=tuple(folders),
@@ -212,6 +219,27 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
             cpu_seconds=settings.SCIENCE_CPU_SECONDS,
         ),
     )
+
+
+def _module_versions(
+    folder: str, own: Sequence[str], depth: int = 0
+) -> Iterator[tuple[int, int, int, int]]:
+    """Yield the device, inode, size and time of change of the modules in a folder and its packages.
+
+    A folder is a package if it has an `__init__.py`, or if it is named in `own`, the path of the
+    plug-in's module.  Other folders may contain many files of data.
+    """
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in sorted(entries, key=attrgetter("name")):
+            with suppress(OSError):
+                if entry.name.endswith(".py"):
+                    module = entry.stat()
+                    yield module.st_dev, module.st_ino, module.st_size, module.st_mtime_ns
+                elif depth < _MAX_PACKAGE_DEPTH and entry.is_dir():
+                    is_own = [entry.name] == list(own[:1])
+                    if is_own or os.path.exists(f"{entry.path}/__init__.py"):
+                        rest = own[1:] if is_own else ()
+                        yield from _module_versions(entry.path, rest, depth + 1)
 
 
 def warning() -> str:
@@ -445,6 +473,9 @@ def _ready_worker(profile: Profile) -> _Worker:
         worker.end()
         worker = None
     if worker is None:
+        for other in list(_own.values()):
+            if replace(other.profile, identities=profile.identities) == profile:
+                other.end()
         while len(_own) >= MAX_WORKERS:
             next(iter(_own.values())).end()
         return _Worker(profile)

@@ -1,5 +1,6 @@
 -- Time out results whose deadline, including grace, has passed, and results that their host has not
--- acknowledged within the app's `ack_timeout`, if the app has one; wake their workunits.
+-- acknowledged within the app's `ack_timeout`, if the app has one; wake their workunits.  Results
+-- of trusted queues on hosts of the pool have the timeout `pool_ack_timeout` if the app has none.
 WITH passed AS (
     SELECT r.id, r.workunit_id, %(deadline_passed)s::smallint AS because
     FROM result AS r
@@ -31,10 +32,53 @@ never_acknowledged AS (
     LIMIT %(limit)s::bigint
 ),
 
+-- The hosts of the pool are few, and the results in progress of each are read by the index
+-- results_held_by_host.  OFFSET 0 keeps the other conditions apart, for which the planner might
+-- scan all results in progress.  A usage sample acknowledges its result, too; it is looked up by a
+-- subquery, because the planner might join all samples.
+never_acknowledged_in_pool AS (
+    SELECT r.id, r.workunit_id, %(never_acknowledged)s::smallint AS because
+    FROM (
+        SELECT DISTINCT token.host_id
+        FROM host_token AS token
+        WHERE
+            token.revoked_at IS NULL
+            AND (token.expire_at IS NULL OR token.expire_at > %(now)s::timestamptz)
+    ) AS enrolled
+    CROSS JOIN LATERAL (
+        SELECT *
+        FROM result AS held
+        WHERE
+            held.host_id = enrolled.host_id
+            AND held.server_state = {{ServerState.IN_PROGRESS}}
+        OFFSET 0
+    ) AS r
+    INNER JOIN app ON r.app_id = app.id
+    INNER JOIN queue ON r.target_id = queue.id
+    WHERE
+        app.ack_timeout IS NULL
+        AND queue.trusted
+        AND r.target_kind = {{Target.QUEUE}}
+        AND r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
+        AND r.acknowledged_at IS NULL
+        AND greatest(r.sent_at, %(last_outage_ended_at)s::timestamptz)
+        + %(pool_ack_timeout)s::interval <= %(now)s::timestamptz
+        AND r.report_deadline > %(now)s::timestamptz
+        AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint
+        AND (
+            SELECT sample.id FROM usage_sample AS sample
+            WHERE sample.result_id = r.id
+            LIMIT 1
+        ) IS NULL
+    LIMIT %(limit)s::bigint
+),
+
 overdue AS (
     SELECT id, workunit_id, because FROM passed
     UNION ALL
     SELECT id, workunit_id, because FROM never_acknowledged
+    UNION ALL
+    SELECT id, workunit_id, because FROM never_acknowledged_in_pool
 ),
 
 -- Workunits are always locked before results; results of workunits locked by another transaction

@@ -7,15 +7,17 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
 
-from scheduler.admin.base import FormBase, StaffAdmin, section
+from scheduler.admin.base import FormBase, StaffAdmin, is_bigint, section
 from scheduler.admin.confirm import confirmation_page_with, is_confirmed, shown_names
 from scheduler.admin.lists import searching
 from scheduler.admin.lists.sorting import BY_ID, Sort
+from scheduler.admin.previews import badge_changes
 from scheduler.admin.site import staff
 from scheduler.credit import badge_awards, badges
 from scheduler.credit.badge_awards import BadgeRefused
@@ -122,6 +124,36 @@ class BadgeAdmin(DeletableAdmin):
         fixed = () if obj is None else ("rule", "for_accounts", "for_teams")
         return (*self.readonly_fields, *fixed)
 
+    @transaction.atomic
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return Django's page, or the preview of a sent form; saves the badge after it."""
+        if request.method == "POST" and is_bigint(object_id):
+            locked = Badge.objects.select_for_update(no_key=True)
+            badge = locked.filter(pk=object_id).first()
+            if badge is not None and self.has_change_permission(request, badge):
+                preview = badge_changes.page(self, request, badge)
+                if preview is not None:
+                    return preview
+        return super().change_view(request, object_id, form_url, extra_context)
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        """Save the badge; the audit entry of a change has the former and the new values."""
+        super().save_model(request, obj, form, change)
+        if change and form.changed_data:
+            before = {name: form[name].initial for name in form.changed_data}
+            after = {name: form.cleaned_data[name] for name in form.changed_data}
+            self.record(Event.BADGE_CHANGED, obj, {"before": before, **after})
+
+    def log_change(self, request: HttpRequest, obj: Any, message: Any) -> Any:
+        """Write Django's history entry; `save_model` writes the audit entry."""
+        return super(StaffAdmin, self).log_change(request, obj, message)
+
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return the fieldsets; a new badge has no preview."""
         return super().get_fieldsets(request, obj)[: 2 if obj is None else 3]
@@ -184,6 +216,23 @@ class BadgeAdmin(DeletableAdmin):
         )
 
     audited_actions = frozenset({"assign"})
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Return the badges with the numbers of accounts and teams that lose them."""
+        badges: list[Badge] = list(objs)
+        holders = badge_awards.count_holders([badge.pk for badge in badges])
+        names = [
+            f"{badge}: accounts that lose it {holders[badge.pk].accounts:,}, "
+            f"teams that lose it {holders[badge.pk].teams:,}"
+            for badge in badges
+            if badge.pk in holders
+        ]
+        counts = {
+            self.opts.verbose_name_plural: len(names),
+            AccountBadge._meta.verbose_name_plural: sum(each.accounts for each in holders.values()),
+            TeamBadge._meta.verbose_name_plural: sum(each.teams for each in holders.values()),
+        }
+        return names, counts, set(), []
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         """Delete the badge with its awards."""

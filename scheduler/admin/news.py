@@ -1,79 +1,62 @@
-"""Admin page on which operators publish and withdraw news."""
+"""Admin page on which operators publish, change and withdraw news."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from django import forms
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.contrib.admin.utils import unquote
+from django.db.models import Model, QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.utils import timezone
 
 from scheduler.admin.base import StaffAdmin
 from scheduler.admin.confirm import confirmation_page_with, is_confirmed_as_shown, shown_names
+from scheduler.admin.previews import news_page
 from scheduler.admin.site import staff
 from scheduler.messages import news
-from scheduler.models import Account, News
+from scheduler.models import News
 from scheduler.rights import Right
-
-if TYPE_CHECKING:
-    NewsForm = forms.ModelForm[News]
-else:
-    NewsForm = forms.ModelForm
-
-
-class NewNewsForm(NewsForm):
-    """The form that publishes news with `news.publish`."""
-
-    class Meta:
-        model = News
-        fields = ("title", "text")
-
-    def clean(self) -> dict[str, Any]:
-        """Add the error of `news.check`, if any."""
-        cleaned = super().clean() or {}
-        try:
-            news.check(cleaned.get("title", ""), cleaned.get("text", ""))
-        except news.NewsRefused as refusal:
-            raise forms.ValidationError(str(refusal)) from refusal
-        return cleaned
 
 
 @admin.register(News, site=staff)
 class NewsAdmin(StaffAdmin):
-    """The page of news.  Published news can be withdrawn, but not changed: clients have it."""
+    """The page of news.  Published news can be changed and withdrawn; withdrawn news cannot."""
 
     change_right = Right.ADMINISTER_PROJECT
-    form = NewNewsForm
-    list_display = ("title", "author", "published_at", "withdrawn_at")
+    list_display = ("title", "author", "published_at", "changed_at", "withdrawn_at")
     is_small = True
     list_filter = (("withdrawn_at", admin.EmptyFieldListFilter),)
     search_fields = ("title",)
-    fields = ("title", "text", "author", "published_at", "withdrawn_at")
-    readonly_fields = ("author", "published_at", "withdrawn_at")
-    helps = {
-        "title": "One line of plain text.",
-        "text": "Plain text; an empty line separates paragraphs. BOINC clients show it as a notice "
-        "for 30 days.",
-    }
+    fields = ("title", "text", "author", "published_at", "changed_at", "withdrawn_at")
     actions = ("withdraw",)
 
-    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the fields; a new item has only those of the form."""
-        return ("title", "text") if obj is None else self.fields
+    def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        """Return whether the user may change news; withdrawn news is read-only."""
+        is_withdrawn = isinstance(obj, News) and obj.withdrawn_at is not None
+        return super().has_change_permission(request, obj) and not is_withdrawn
 
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Return the read-only fields, which are all fields of published news."""
-        return self.readonly_fields if obj is None else self.fields
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return the page that publishes news, with a preview."""
+        return news_page.page(self, request, None)
 
-    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Publish a new item; published items are not changed."""
-        if change:
-            return
-        author = request.user if isinstance(request.user, Account) else None
-        published = news.publish(obj.title, obj.text, author=author, now=timezone.now())
-        obj.__dict__.update(published.__dict__)
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Return the page that changes news, with a preview, or Django's page without a form."""
+        row = self.get_object(request, unquote(object_id))
+        if row is not None and self.has_change_permission(request, row):
+            return news_page.page(self, request, row)
+        if row is not None and request.method == "POST" and self.has_change_permission(request):
+            self.refuse(request, f"The news “{row}” is withdrawn, and cannot be changed.")
+            return HttpResponseRedirect(request.path)
+        return super().change_view(request, object_id, form_url, extra_context)
 
     @admin.action(description="Withdraw the selected news", permissions=["change"])
     def withdraw(self, request: HttpRequest, queryset: QuerySet[News]) -> HttpResponse | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -17,6 +18,7 @@ from django.utils import timezone
 
 from scheduler.admin import credit_grants
 from scheduler.admin.base import (
+    FormBase,
     RecordAdmin,
     RecordInline,
     RowPage,
@@ -43,7 +45,8 @@ from scheduler.people import accounts, audit, roles, teams
 from scheduler.people.account_keys import BadName, good_name
 from scheduler.people.accounts import BadEmail
 from scheduler.people.audit import Event
-from scheduler.people.teams import TeamRefused
+from scheduler.people.teams import TeamProfile, TeamRefused
+from scheduler.people.teams.team_profiles import checked_fields, with_plain_line_ends
 from scheduler.rights import ROLES, Right
 
 if TYPE_CHECKING:
@@ -56,6 +59,8 @@ else:
 #: Teams that one action deletes, and accounts that one action blocks or unblocks.
 _MAX_DELETED = 100
 _MAX_BLOCKED = 100
+#: The fields of a team that its founder and staff set.
+_PROFILE = tuple(field.name for field in fields(TeamProfile))
 _OF_ACCOUNT = (
     "Beginning of an account's address or name, or its number; in the newest 10,000 rows also "
     "parts of the names of this list"
@@ -171,6 +176,21 @@ class NewPasswordForm(Passwords, forms.Form):
         return ["password"]
 
 
+class AccountChangeForm(AccountForm):
+    """The form of an existing account, which can be moved to another team."""
+
+    def clean(self) -> dict[str, Any]:
+        """Add an error if the account may not leave its team; lock the account and its teams."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        if "team" in self.changed_data and "team" in cleaned:
+            team = cleaned["team"]
+            try:
+                teams.check_move(self.instance, None if team is None else team.pk)
+            except TeamRefused as refusal:
+                self.add_error("team", str(refusal))
+        return cleaned
+
+
 @admin.register(Account, site=staff)
 class AccountAdmin(StaffAdmin, UserBase):
     """The page of accounts.
@@ -183,7 +203,7 @@ class AccountAdmin(StaffAdmin, UserBase):
     audit_event = Event.ACCOUNT_CHANGED
     add_form = NewAccountForm
     change_password_form = NewPasswordForm
-    form = forms.ModelForm
+    form = AccountChangeForm
     list_display = (
         "email",
         "name",
@@ -316,12 +336,12 @@ class AccountAdmin(StaffAdmin, UserBase):
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Save the changed columns of an existing account; the form has already saved a new one.
 
-        An account whose team changed is an administrator of no team.
+        An account whose team changed left its former team by the rules for leaving it.
         """
         if change:
-            super().save_model(request, obj, form, change)
             if "team" in form.changed_data:
-                teams.end_administratorship(obj, now=timezone.now())
+                teams.move_as_staff(obj, obj.team_id, now=timezone.now())
+            super().save_model(request, obj, form, change)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save groups and permissions; write an audit entry if rights or flags changed.
@@ -417,10 +437,45 @@ class TeamAdministratorAdmin(RecordAdmin):
     fields = ("team", "account", "named_at")
 
 
+class TeamForm(FormBase):
+    """The form of a team; an existing team also has a founder, who is an active member."""
+
+    def clean_description(self) -> str:
+        """Return the description with LF as line ends, which is the stored form."""
+        return with_plain_line_ends(str(self.cleaned_data["description"]))
+
+    def clean(self) -> dict[str, Any]:
+        """Check the changed fields; lock the team and its new founder."""
+        cleaned: dict[str, Any] = super().clean() or self.cleaned_data
+        for name, value in self.edited_fields().items():
+            try:
+                if name == "founder":
+                    teams.check_founder(self.instance.pk, None if value is None else value.pk)
+                else:
+                    checked_fields({name: value})
+            except (BadName, TeamRefused) as refusal:
+                self.add_error(name, str(refusal))
+        return cleaned
+
+    def edited_fields(self) -> dict[str, Any]:
+        """Return the changed values by name; a description with other line ends is no change."""
+        cleaned = self.cleaned_data
+        return {
+            name: cleaned[name]
+            for name in self.changed_data
+            if name in cleaned and cleaned[name] != self.initial.get(name)
+        }
+
+
 @admin.register(Team, site=staff)
 class TeamAdmin(StaffAdmin):
-    """The page of teams, on which staff can change and delete them."""
+    """The page of teams, on which staff can change and delete them.
 
+    The operations of `people.teams` write the audit entries.  A new team has no founder, because it
+    has no members.
+    """
+
+    form = TeamForm
     change_right = Right.MODERATE_PEOPLE
     list_display = (
         *("name", "founder", "country", "joinable"),
@@ -439,17 +494,37 @@ class TeamAdmin(StaffAdmin):
         "Beginning of a team's name, or its number; in the newest 10,000 teams also parts of names"
     )
     raw_id_fields = ("founder",)
-    readonly_fields = ("requested_by", "requested_at", "created_at", "boinc_wide_id")
-    exclude = ("deleted_at",)
+    #: Credit is changed only by entries of credit.
+    readonly_fields = (
+        *("total_credit", "expavg_credit", "expavg_at"),
+        *("requested_by", "requested_at", "created_at", "boinc_wide_id"),
+    )
+    fields = (*_PROFILE[:1], "founder", *_PROFILE[1:], *readonly_fields)
+    helps = {
+        "founder": "An active member, whose rights as an administrator end. Without a founder, the "
+        "first member who requests the foundership gets it.",
+    }
     inlines = (AdministratorsOfTeam,)
     actions = ("delete_teams",)
 
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return the fields; those of a new team are the ones of its profile."""
+        return _PROFILE if obj is None else self.fields
+
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Save the team; a member whom staff make the founder is not an administrator any more."""
-        super().save_model(request, obj, form, change)
-        founder = obj.founder
-        if "founder" in form.changed_data and founder is not None and founder.team_id == obj.pk:
-            teams.end_administratorship(founder, now=timezone.now())
+        """Create the team, or save the changed fields of an existing one."""
+        now = timezone.now()
+        if not change:
+            profile = {name: form.cleaned_data[name] for name in _PROFILE}
+            team = teams.create_as_staff(TeamProfile(**profile), now=now)
+            obj.pk, obj.created_at = team.pk, team.created_at
+            return
+        edited = form.edited_fields()
+        if "founder" in edited:
+            founder = edited.pop("founder")
+            teams.set_founder_as_staff(obj.pk, None if founder is None else founder.pk, now=now)
+        if edited:
+            teams.change_as_staff(obj.pk, edited, now=now)
 
     @admin.action(description="Delete the selected teams", permissions=["change"])
     def delete_teams(

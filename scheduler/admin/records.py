@@ -213,6 +213,7 @@ class UsageSampleAdmin(RecordAdmin):
     """The page of the resource usage that running results report.
 
     Times are in seconds, sizes in bytes; `fraction_done` and `gpu_usage` are fractions of 1.
+    `cpu_utilization` is the number of CPUs in use, if the host reported it.
     """
 
     list_display = (
@@ -223,6 +224,7 @@ class UsageSampleAdmin(RecordAdmin):
         "elapsed_time",
         "memory_bytes",
         "gpu_usage",
+        "cpu_utilization",
     )
     sorts = {"result_id": Sort(("result_id", "at"))}
     search_help_text = "Number of a result"

@@ -162,7 +162,8 @@ class ChangedApp(Strict):
         required=False,
         allow_null=True,
         help_text="A result times out if its client does not list it within this time after it was "
-        "sent. If null, only the deadline applies.",
+        "sent. If null, 300 seconds apply to results of trusted queues on hosts of a pool, and "
+        "only the deadline to others.",
     )
     grace_seconds = Seconds("grace", required=False)
     credit_window_seconds = Seconds("credit_window", required=False, allow_null=True)

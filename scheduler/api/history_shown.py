@@ -57,6 +57,9 @@ class SampleShown(Shown):
     elapsed_seconds = serializers.FloatField(source="elapsed_time", allow_null=True)
     memory_bytes = serializers.FloatField(allow_null=True)
     gpu_usage = serializers.FloatField(allow_null=True)
+    cpu_utilization = serializers.FloatField(
+        allow_null=True, help_text="CPUs in use, if the host reported it by a pool."
+    )
 
 
 class ExecutionShown(Shown):
@@ -89,7 +92,8 @@ class ExecutionShown(Shown):
     )
     cpu_utilization = serializers.ListField(
         child=serializers.FloatField(allow_null=True),
-        help_text="CPUs in use at each sample; without samples the mean of the whole attempt.",
+        help_text="CPUs in use at each sample, as reported or computed from the times; without "
+        "samples the mean of the whole attempt.",
     )
     gpu_usage = serializers.ListField(
         child=serializers.FloatField(allow_null=True),

@@ -33,6 +33,7 @@ from scheduler.api.endpoints.people import (
     badges,
     consents,
     credit_history,
+    keywords,
     leaderboards,
     log_ins,
     news,
@@ -104,6 +105,7 @@ urlpatterns = [
     path("files/<sha256:sha256>", files.OneFile.as_view()),
     path("hosts", hosts.Hosts.as_view()),
     path("hosts/<host:host_id>", hosts.OneHost.as_view()),
+    path("keywords", keywords.Keywords.as_view()),
     path("leaderboards/accounts", leaderboards.AccountBoard.as_view()),
     path("leaderboards/computers", leaderboards.ComputerBoard.as_view()),
     path("leaderboards/teams", leaderboards.TeamBoard.as_view()),
@@ -182,6 +184,19 @@ urlpatterns = [
     path(
         "workunits/<workunit:workunit_id>/current_history",
         workunits.WorkunitCurrentHistory.as_view(),
+    ),
+    # The names that Eve's specification has for the current attempt and for all attempts.
+    path(
+        "workunits/<workunit:workunit_id>/execution_data",
+        workunits.WorkunitCurrentHistory.as_view(schema=None),
+    ),
+    path(
+        "workunits/<workunit:workunit_id>/execution_history",
+        workunits.WorkunitHistory.as_view(schema=None),
+    ),
+    path(
+        "workunits/<workunit:workunit_id>/execution_info",
+        workunits.WorkunitCurrentHistory.as_view(schema=None),
     ),
     path("workunits/<workunit:workunit_id>/history", workunits.WorkunitHistory.as_view()),
     path(

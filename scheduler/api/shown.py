@@ -239,6 +239,11 @@ class WorkunitBrief(Shown):
 class WorkunitShown(WorkunitBrief):
     """A workunit with its parameters, input files, output files and results."""
 
+    modified_at = serializers.DateTimeField(
+        allow_null=True,
+        help_text="When a state of the workunit or of one of its results changed last; null if the "
+        "ledger has no state changes of it.",
+    )
     cancel_reason = serializers.CharField()
     input_files = InputShown(many=True)
     outputs = OutputAsked(many=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from difflib import get_close_matches
 from functools import cached_property
@@ -21,6 +21,7 @@ from django.conf import settings
 from django.db import transaction
 
 from scheduler import signing, storage
+from scheduler.apps.rollouts import DEFAULT_ROLLBACK_RESULTS, BadRollout, Rollout
 from scheduler.apps.rules.packaging import (
     KNOWN_PLATFORMS,
     VERSION_FLAGS,
@@ -121,8 +122,20 @@ class Facts:
     image: str = ""
     source_url: str = ""
     beta: bool = False
-    #: The share of the hosts that may get the version at first (`apps.rollouts`).
+    #: The share of the hosts that may get the version at first, and the automatic roll-back
+    #: (`apps.rollouts`).
     rollout_percent: int = 100
+    max_error_percent: int | None = None
+    min_rollback_results: int = DEFAULT_ROLLBACK_RESULTS
+
+    @property
+    def rollout(self) -> Rollout:
+        """The staged roll-out with which the version is published."""
+        return Rollout(
+            rollout_percent=self.rollout_percent,
+            max_error_percent=self.max_error_percent,
+            min_rollback_results=self.min_rollback_results,
+        )
 
 
 def publish(  # noqa: PLR0913  the four facts of a version, its files, and two flags
@@ -180,7 +193,7 @@ def publish_package(
     `signed` is the return value of `sign` for the package.  Raises the exceptions of
     `publish`.
     """
-    _check_number(facts)
+    _check_numbers(facts)
     platform_rows = _platforms(platforms, create=create_platform)
     files = _Files(package, signed, facts.version_num, now)
     return [_publish(app, platform, facts, files) for platform in platform_rows]
@@ -199,7 +212,7 @@ def would_create(
 
     The app may be unsaved.  Raises the exceptions of `publish_package`.
     """
-    _check_number(facts)
+    _check_numbers(facts)
     with transaction.atomic():
         names = [platform.name for platform in _platforms(platforms, create=create_platform)]
         transaction.set_rollback(True)  # new platforms are not stored
@@ -219,11 +232,11 @@ def would_create(
     return True
 
 
-def _check_number(facts: Facts) -> None:
-    if not 0 <= facts.rollout_percent <= 100:  # noqa: PLR2004  percent
-        raise BadPackage(
-            f"The roll-out is {facts.rollout_percent} %. Hint: give a number from 0 to 100."
-        )
+def _check_numbers(facts: Facts) -> None:
+    try:
+        facts.rollout.check()
+    except BadRollout as refusal:
+        raise BadPackage(str(refusal)) from refusal
     if 0 < facts.version_num <= _MAX_VERSION:
         return
     raise BadPackage(
@@ -285,7 +298,7 @@ def _publish(app: App, platform: Platform, facts: Facts, files: _Files) -> Publi
         "image": facts.image,
         "source_url": facts.source_url,
         "created_at": files.now,
-        "rollout_percent": facts.rollout_percent,
+        **asdict(facts.rollout),
         "rollout_at": files.now,
     }
     contents = files.signed.contents

@@ -23,6 +23,7 @@ from scheduler.dispatch.rules import plan_classes
 from scheduler.dispatch.rules.plan_classes import BadPlanClass
 from scheduler.hosts.machines import Gpu, Machine, Usage
 from scheduler.models import AppVersion, Host, PlanClass
+from scheduler.people import audit
 
 #: Hosts without contact for this time are not tested.
 _RECENT = timedelta(days=30)
@@ -90,6 +91,8 @@ def write(name: str, text: str, *, source: str, now: datetime, dry_run: bool = F
         stored = PlanClass.objects.select_for_update().filter(name=name).first()
         changed = stored is None or stored.spec != spec
         if changed and not dry_run:
+            details = {"added": True} if stored is None else {"changed": ["spec"]}
+            _record(name, details, now=now)
             PlanClass.objects.update_or_create(
                 name=name,
                 defaults={"spec": spec},
@@ -98,7 +101,7 @@ def write(name: str, text: str, *, source: str, now: datetime, dry_run: bool = F
     return Written(plan, stored is None, changed, users_of(name))
 
 
-def remove(name: str, *, dry_run: bool = False) -> None:
+def remove(name: str, *, now: datetime, dry_run: bool = False) -> None:
     """Remove a plan class; raises `UnknownPlanClass` and `PlanClassInUse`."""
     with transaction.atomic():
         row = find(name, lock=True)
@@ -110,6 +113,12 @@ def remove(name: str, *, dry_run: bool = False) -> None:
             )
         if not dry_run:
             row.delete()
+            _record(name, {"deleted": True}, now=now)
+
+
+def _record(name: str, details: Mapping[str, Any], *, now: datetime) -> None:
+    subject = f"plan class {name}"
+    audit.record(audit.Event.PLAN_CLASS_CHANGED, now=now, subject=subject, details=details)
 
 
 def find(name: str, *, lock: bool = False) -> PlanClass:

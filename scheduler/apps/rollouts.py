@@ -29,6 +29,8 @@ from scheduler.people.audit import Event
 #: The period of the error rate that is compared with the limit.
 WINDOW: Final = timedelta(hours=24)
 MAX_PERCENT: Final = 100
+#: Fewer results may fail by chance, or on a few broken hosts.
+DEFAULT_ROLLBACK_RESULTS: Final = 50
 _MAX_LIMIT: Final = 99
 _MAX_RESULTS: Final = 1_000_000
 
@@ -47,7 +49,7 @@ class Rollout:
 
     rollout_percent: int = MAX_PERCENT
     max_error_percent: int | None = None
-    min_rollback_results: int = 50
+    min_rollback_results: int = DEFAULT_ROLLBACK_RESULTS
 
     def check(self) -> None:
         """Raise `BadRollout` for a number out of range."""

@@ -11,12 +11,14 @@ deletion of the badge wait for each other; an account is locked before the badge
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
 
 from scheduler import sql
 from scheduler.credit.rules.badge_bounds import Bounds, count_within, years_before
@@ -37,6 +39,14 @@ class Earners:
 
     accounts: int | None
     teams: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HolderCounts:
+    """The numbers of accounts and teams that have a badge."""
+
+    accounts: int
+    teams: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +263,20 @@ def withdraw(award: Award, *, now: datetime) -> bool:
         _record(audit.Event.BADGE_WITHDRAWN, badge, award, now)
         _count(badge)
         return True
+
+
+def count_holders(badge_ids: Collection[int]) -> dict[int, HolderCounts]:
+    """Return the numbers of accounts and teams with each badge, by its id, in one statement."""
+    rows = Badge.objects.filter(pk__in=badge_ids).values_list(
+        "pk", _count_in(AccountBadge.objects.all()), _count_in(TeamBadge.objects.all())
+    )
+    return {badge_id: HolderCounts(accounts, teams) for badge_id, accounts, teams in rows}
+
+
+def _count_in(awards: QuerySet[Any]) -> Coalesce:
+    """Return the number of awards of the badge of the outer statement."""
+    of_badge = awards.filter(badge=OuterRef("pk")).order_by().values("badge")
+    return Coalesce(Subquery(of_badge.annotate(number=Count("pk")).values("number")), 0)
 
 
 def delete(badge: Badge, *, now: datetime) -> None:

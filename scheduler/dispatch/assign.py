@@ -2,10 +2,15 @@
 
 One set of statements serves several hosts; candidates are judged for one host after the other.  If
 other transactions hold all candidates of a host, its search is repeated.
+
+Work of queues above priority group 0 comes before task lists, and these before other work.  A host
+that may get lists is therefore searched in the streams of these queues first, by a search of its
+own.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +19,7 @@ from time import sleep
 from scheduler import sql
 from scheduler.config import ProjectConfig
 from scheduler.dispatch import broadcasts, bundle_claims, candidates, claim, past_refusals, search
+from scheduler.dispatch.candidates import CandidateStream
 from scheduler.dispatch.catalog import Catalog, Records
 from scheduler.dispatch.facts import (
     AssignedResult,
@@ -276,12 +282,87 @@ def _closed_queues(
 def _assign_new(
     searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
 ) -> None:
-    """Assign task lists, then single results to the hosts that got no list."""
-    contended = bundle_claims.assign(searches, apps=catalog.apps, config=config, now=now)
-    seekers, searches = searches, [each for each in searches if not each.work.assigned]
+    """Assign task lists, then single results to the hosts that got no list.
+
+    Results of queues above group 0 come before both.
+    """
+    sent_in_batch = Counter[int]()
+    for host_search in searches:
+        host_search.sent_in_batch = sent_in_batch
+    _assign_before_lists(searches, catalog, config, now=now)
+    seekers = [each for each in searches if not each.work.assigned]
+    contended = bundle_claims.assign(seekers, apps=catalog.apps, config=config, now=now)
+    searches = [each for each in seekers if not each.work.assigned]
     _assign_single(searches, catalog, config, now=now)
     for host_search in seekers:
         _note_lists(host_search, is_contended=host_search.host.id in contended)
+
+
+def _assign_before_lists(
+    searches: Sequence[Search], catalog: Catalog, config: ProjectConfig, *, now: datetime
+) -> None:
+    """Assign results of queues above priority group 0 to the hosts that may get task lists.
+
+    Runs no statement without such hosts, or if no such queue serves them.  A host that gets nothing
+    is searched in all of its streams later, which also collects its refusals.
+    """
+    originals: dict[int, Search] = {}
+    urgent: list[Search] = []
+    for host_search in searches:
+        streams = _streams_above_lists(host_search)
+        if streams and bundle_claims.may_get_lists(host_search, catalog.apps):
+            originals[host_search.host.id] = host_search
+            urgent.append(_restricted(host_search, streams))
+    if not urgent:
+        return
+    _count_free_slots(urgent)
+    for host_search in urgent:
+        host_search.streams = _streams_above_lists(host_search)
+    urgent = [host_search for host_search in urgent if host_search.streams]
+    if not urgent:
+        return
+    search.find(urgent, config=config, now=now)
+    _claim([each for each in urgent if each.has_feasible], catalog, config, now=now)
+    for host_search in urgent:
+        if host_search.work.assigned:
+            work = originals[host_search.host.id].work
+            work.assigned, work.refused = host_search.work.assigned, host_search.work.refused
+            work.sentences, work.lasting = host_search.work.sentences, host_search.work.lasting
+
+
+def _streams_above_lists(host_search: Search) -> tuple[CandidateStream, ...]:
+    """Return the streams of queues above group 0 that may send results to the host."""
+    return tuple(
+        stream
+        for stream in host_search.streams
+        if stream.queue_id
+        and host_search.queues[stream.queue_id].priority_group > bundle_claims.PRIORITY_GROUP
+        and host_search.reads_to_send(stream)
+    )
+
+
+def _restricted(host_search: Search, streams: tuple[CandidateStream, ...]) -> Search:
+    """Return a search of the same host in some streams of queues above group 0.
+
+    Its `work` is its own, so that its refusals do not remain if it finds nothing.
+    """
+    work = host_search.work
+    queues = {
+        queue.id: queue
+        for queue in host_search.queues.values()
+        if queue.priority_group > bundle_claims.PRIORITY_GROUP
+    }
+    return Search(
+        work=Work(asked_for_work=work.asked_for_work, apps=work.apps, versions=work.versions),
+        host=host_search.host,
+        work_requests=host_search.work_requests,
+        headroom=host_search.headroom.copy(),
+        versions=host_search.versions,
+        streams=streams,
+        queues=queues,
+        closed=host_search.closed,
+        sent_in_batch=host_search.sent_in_batch,
+    )
 
 
 def _note_lists(host_search: Search, *, is_contended: bool) -> None:

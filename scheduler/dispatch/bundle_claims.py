@@ -1,12 +1,13 @@
 """Claims task lists: each goes to one host as a unit, or not at all.
 
-Theory of operation.  Hosts are offered task lists before single results, and a host that gets a
-list gets nothing else in that reply.  A page of ready lists is read without locks and judged for
-one host after the other; a list that is chosen for one host is not offered to the next one.  Then
-the chosen lists are locked with SKIP LOCKED, spare ones in place of those that other transactions
-hold.  A list is sent only if all workunits of its members could be locked, and if its members,
-which are read again under the locks, are exactly those of the offer.  The lock on a list excludes
-other claims, the locks on the workunits exclude the daemons.
+Theory of operation.  Hosts are offered task lists before single results, except those of queues
+above priority group 0 (`assign`), and a host that gets a list gets nothing else in that reply.  A
+client that names its queues gets no lists, because lists belong to no queue.  A page of ready lists
+is read without locks and judged for one host after the other; a list that is chosen for one host is
+not offered to the next one.  Then the chosen lists are locked with SKIP LOCKED, spare ones in place
+of those that other transactions hold.  A list is sent only if all workunits of its members could be
+locked, and if its members, which are read again under the locks, are exactly those of the offer.
+The lock on a list excludes other claims, the locks on the workunits exclude the daemons.
 
 Apps without lists (`App.has_bundles`) cause no statement.
 """
@@ -35,6 +36,9 @@ from scheduler.dispatch.search import Search
 #: before.
 PAGE_SIZE = 32
 MAX_PAGES = 4
+#: Task lists come before all single results of this priority group, which is that of work without a
+#: queue, and after those of higher groups.
+PRIORITY_GROUP = 0
 #: The number of lists that a host is offered beyond the needed ones, because other transactions may
 #: claim some first.
 SPARE = 4
@@ -82,7 +86,7 @@ def assign(
     seekers = [
         _Seeker(number, search)
         for number, search in enumerate(searches)
-        if any(apps[app_id].has_bundles for app_id in search.versions)
+        if may_get_lists(search, apps)
     ]
     if not seekers:
         return frozenset()
@@ -94,6 +98,13 @@ def assign(
     if allotted:
         _send(searches, allotted, apps, now=now)
     return frozenset(seeker.search.host.id for seeker in hopeful if not seeker.search.work.assigned)
+
+
+def may_get_lists(search: Search, apps: Mapping[int, AppFacts]) -> bool:
+    """Return whether task lists are offered to the host."""
+    return not search.host.taste.active_queues and any(
+        apps[app_id].has_bundles for app_id in search.versions
+    )
 
 
 def _find(

@@ -22,7 +22,6 @@ from scheduler.dispatch.rules.allotment import Allotted, Claim
 from scheduler.dispatch.search import Search, low_water_marks
 from scheduler.lifecycle import Target
 from scheduler.queues import slots
-from scheduler.queues.facts import QueueFacts
 
 #: A claim includes up to this many spare workunits, plus one per chosen workunit, because other
 #: transactions may hold chosen ones.
@@ -62,7 +61,7 @@ def _assign(
     slots.take({slot: result for slot, result in result_by_slot.items() if result in assigned})
     for number, result_id, assignment in sorted(sent, key=attrgetter("result_id")):
         searches[number].work.assigned.append(assigned[result_id])
-        _count_sent(assignment.candidate, searches[number].queues)
+        _count_sent(assignment.candidate, searches[number])
     commit(searches, sent, apps, now=now)
 
 
@@ -70,14 +69,15 @@ def _queue_id(allotted: Allotted) -> int:
     return allotted.assignment.candidate.queue_id
 
 
-def _count_sent(candidate: Candidate, queues: Mapping[int, QueueFacts]) -> None:
-    """Count a sent result for the low-water mark of its stream.
+def _count_sent(candidate: Candidate, search: Search) -> None:
+    """Count a sent result for the ramp limit of its queue and the low-water mark of its stream.
 
     Streams of targets and of queues of the order fifo or lifo have no marks: they are short, or
     their order must be exact.
     """
     if candidate.queue_id:
-        if queues[candidate.queue_id].order == "priority":
+        search.sent_in_batch[candidate.queue_id] += 1
+        if search.queues[candidate.queue_id].order == "priority":
             key = (candidate.app_id, int(Target.QUEUE), candidate.queue_id)
             low_water_marks.count_sent(key)
     elif not candidate.target_kind:

@@ -19,7 +19,8 @@ class QueueClaims:
 
     Only queues with a limit have entries in `free`; an entry is empty if no result of the queue is
     chosen, or no slot is free.  `chosen` has the workunit of each chosen result of these queues, in
-    the order of the queue.  `max_new` is the ramp limit of queues that have one.
+    the order of the queue.  `max_new` is the rest of the ramp limit of queues that have one, after
+    the results that the batch of RPCs has already sent.
     """
 
     queue_of: dict[int, int] = field(default_factory=dict)
@@ -93,8 +94,9 @@ def lock(searches: Sequence[Search]) -> QueueClaims:
     # A spare result of another queue with a limit has no slot, so it must not be sent.
     free: dict[int, list[int]] = {id_: [] for id_ in queue_of.values() if queues[id_].is_capped}
     free |= locked
+    sent = searches[0].sent_in_batch
     max_new = {
-        queue_id: most
+        queue_id: most - sent[queue_id]
         for queue_id in queue_of.values()
         if (most := queues[queue_id].max_new_per_claim) is not None
     }

@@ -57,7 +57,8 @@ class Search:
 
     `streams` are the candidate streams to read, `near` the ids of workunits whose input files the
     host has.  `queues` are the named queues by id, `closed` those that send nothing to this host,
-    `free_slots` the number of free slots of those with a limit.  `feasible` holds the assignments
+    `free_slots` the number of free slots of those with a limit, and `sent_in_batch` counts by queue
+    the results that the batch of RPCs has already sent.  `feasible` holds the assignments
     that the host may receive, by device, best first, including spare ones; `saturated` the devices
     for which a further result would miss its deadline (`selection.Choice`).  `candidates` holds the
     candidates read, by stream; `open_streams` the cursors of the streams to read further; `seen`
@@ -76,6 +77,7 @@ class Search:
     queues: Mapping[int, QueueFacts] = field(default_factory=dict)
     closed: Mapping[int, Closed] = field(default_factory=dict)
     free_slots: dict[int, int] = field(default_factory=dict)
+    sent_in_batch: Counter[int] = field(default_factory=Counter)
     spare: int = selection.SPARE
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
     saturated: set[str] = field(default_factory=set)
@@ -92,6 +94,14 @@ class Search:
         return stream.app.id in self.versions and not (
             queue_id and (queue_id in self.closed or self.free_slots.get(queue_id) == 0)
         )
+
+    @property
+    def has_cursors(self) -> bool:
+        """Whether the host's scan cursors concern the streams of this search.
+
+        The streams of queues have no cursors.
+        """
+        return any(not stream.queue_id for stream in self.streams)
 
     @property
     def has_feasible(self) -> bool:
@@ -268,7 +278,7 @@ def _scan(searches: Sequence[Search], *, config: ProjectConfig, now: datetime) -
         for search in unfinished:
             count_before = search.feasible_count
             _judge(search, chosen, together=len(searches) > 1, config=config, now=now)
-            if not search.has_feasible:
+            if not search.has_feasible and search.has_cursors:
                 _host_scan_cursors.keep(search.host.id, search.seen, now=now)
             close_full_queues(search)
             # A saturated host already has feasible results; another page is read only if this page
@@ -408,6 +418,7 @@ def _room_in_queues(search: Search, chosen: Chosen) -> dict[int, int]:
             queue,
             free_slots=search.free_slots.get(queue.id),
             chosen_for_others=others[queue.id],
+            sent_before=search.sent_in_batch[queue.id],
         )
         for queue in search.queues.values()
     }

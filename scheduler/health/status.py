@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.core.cache import cache
+from django.db.models import Case, F, Value, When
 
 from scheduler import storage
 from scheduler.health import counts, standstill
@@ -14,6 +15,7 @@ from scheduler.health.counts import Count, Counts
 from scheduler.health.rules.standstill_causes import Wait
 from scheduler.messages import news
 from scheduler.models import App, AppVersion, CreditEntry
+from scheduler.people import sharing
 
 #: Time for which a status is cached.
 KEEP = timedelta(seconds=2)
@@ -68,7 +70,10 @@ class AppLine:
 
 @dataclass(frozen=True, slots=True)
 class ValidLine:
-    """A valid result: its app, the volunteer's name, which may be empty, and the granted credit."""
+    """A valid result: its app, the volunteer's name, and the granted credit.
+
+    The name is empty for an account that is not active or does not share its statistics.
+    """
 
     app: str
     volunteer: str
@@ -223,12 +228,13 @@ def _done(counted: Counts, name: str, *, exact: bool) -> Count | None:
 def _latest() -> tuple[ValidLine, ...]:
     """Return the newest grants of credit for results, newest first."""
     paid = CreditEntry.objects.filter(result_id__isnull=False, app__isnull=False)
-    entries = paid.select_related("app", "account").order_by("-id")[:LATEST]
+    # The page is public, so it never shows the e-mail address, and a name only with consent.
+    name = Case(When(sharing.shares("account"), then=F("account__name")), default=Value(""))
+    entries = paid.select_related("app").annotate(volunteer=name).order_by("-id")[:LATEST]
     return tuple(
         ValidLine(
             app=entry.app.user_friendly_name or entry.app.name,
-            # The page is public, so it never shows the e-mail address.
-            volunteer=entry.account.name,
+            volunteer=entry.volunteer,
             credit=float(entry.amount),
             granted_at=entry.granted_at,
         )

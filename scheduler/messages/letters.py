@@ -28,7 +28,8 @@ from scheduler.messages import outbox, unsubscribing
 from scheduler.messages.rules import letter_texts, mail_rules
 from scheduler.messages.rules.letter_texts import LetterRefused
 from scheduler.models import Account, CreditEntry, Letter
-from scheduler.people import audit, email_changes
+from scheduler.people import audit
+from scheduler.people.publishing import confirmed_addresses
 
 log = logging.getLogger(__name__)
 
@@ -153,7 +154,7 @@ def send_test(letter: Letter, account: Account, *, now: datetime) -> None:
     Raises `LetterRefused` if the project sends no mail or the account's address is not confirmed.
     """
     _require_mail()
-    if not email_changes.is_confirmed(account):
+    if not confirmed_addresses.is_confirmed(account):
         raise LetterRefused(
             f"The address {account.email} is not confirmed. Hint: confirm it on the account page."
         )

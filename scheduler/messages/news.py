@@ -1,7 +1,8 @@
-"""Publishes and withdraws news, and reads them for feeds, pages and the API."""
+"""Publishes, changes and withdraws news, and reads them for feeds, pages and API."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -12,8 +13,9 @@ from urllib.parse import urljoin
 from django.conf import settings
 from django.db import transaction
 from django.db.models import QuerySet
-from django.utils.text import Truncator, normalize_newlines
+from django.utils.text import Truncator
 
+from scheduler.messages.rules.plain_text import with_line_feeds
 from scheduler.models import Account, News
 from scheduler.people import audit
 
@@ -31,7 +33,11 @@ PATH: Final = "news/"
 
 
 class NewsRefused(ValueError):
-    """News cannot be published. Hint: see the message."""
+    """News cannot be published or changed. Hint: see the message."""
+
+
+class NewsOutdated(NewsRefused):
+    """The news changed after its preview. Hint: look at the preview again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class NewsItem:
 
 def check(title: str, text: str) -> tuple[str, str]:
     """Return title and text in their stored form; raise `NewsRefused` for a bad one."""
-    title, text = title.strip(), text.strip()
+    title, text = title.strip(), with_line_feeds(text).strip()
     title_bytes = len(escape(title).encode("utf-8", "replace"))
     if not 0 < title_bytes <= MAX_TITLE_BYTES or not title.isprintable():
         raise NewsRefused(
@@ -71,6 +77,54 @@ def publish(title: str, text: str, *, author: Account | None, now: datetime) -> 
     with transaction.atomic():
         news = News.objects.create(title=title, text=text, author=author, published_at=now)
         details = {"published": True}
+        audit.record(audit.Event.NEWS_CHANGED, now=now, subject=_subject(news), details=details)
+    return news
+
+
+def fingerprint(news: News) -> str:
+    """Return a digest of the content and the state of news, to change what was previewed."""
+    values = (news.title, news.text, news.withdrawn_at is None)
+    return hashlib.sha256(repr(values).encode()).hexdigest()
+
+
+def check_change(news: News, title: str, text: str) -> dict[str, str]:
+    """Return the values of `title` and `text` that differ from those of `news`.
+
+    Raises `NewsRefused` for a bad title or text, for withdrawn news, and if nothing differs.
+    """
+    title, text = check(title, text)
+    if news.withdrawn_at is not None:
+        raise NewsRefused("The news is withdrawn. Hint: publish the text as a new item.")
+    # Rows of earlier versions have the line ends of browsers.
+    stored = {"title": news.title, "text": with_line_feeds(news.text)}
+    changed = {
+        name: value for name, value in (("title", title), ("text", text)) if value != stored[name]
+    }
+    if not changed:
+        raise NewsRefused("Title and text are as they were. Hint: change one of them.")
+    return changed
+
+
+def change(news_id: int, title: str, text: str, *, seen: str, now: datetime) -> News:
+    """Change title and text of published news, and write an audit entry; return the news.
+
+    `seen` is the `fingerprint` of the news that was previewed: raises `NewsOutdated` if it is not
+    that of the stored news, and `NewsRefused` as `check_change` does.  The guid in feeds, the time
+    of publication and the address do not change.
+    """
+    with transaction.atomic():
+        news = News.objects.select_for_update(no_key=True).filter(pk=news_id).first()
+        if news is None or fingerprint(news) != seen:
+            raise NewsOutdated(
+                "The news has changed since the preview. Hint: look at the preview again."
+            )
+        changed = check_change(news, title, text)
+        before = {name: getattr(news, name) for name in changed}
+        for name, value in changed.items():
+            setattr(news, name, value)
+        news.changed_at = now
+        news.save(update_fields=[*changed, "changed_at"])
+        details = {"before": before, **changed}
         audit.record(audit.Event.NEWS_CHANGED, now=now, subject=_subject(news), details=details)
     return news
 
@@ -129,7 +183,7 @@ def page_url(news_id: int) -> str:
 
 def beginning(text: str) -> str:
     """Return the first paragraph of a text on one line, shortened to `MAX_BEGINNING` characters."""
-    first = normalize_newlines(text).strip().partition("\n\n")[0]
+    first = with_line_feeds(text).strip().partition("\n\n")[0]
     return Truncator(" ".join(first.split())).chars(MAX_BEGINNING)
 
 

@@ -42,6 +42,8 @@ class AuditEntry(models.Model):
         VERSION_CHANGED = "version_changed"
         APP_CREATED = "app_created"
         APP_CHANGED = "app_changed"
+        PLAN_CLASS_CHANGED = "plan_class_changed"
+        PLATFORM_CHANGED = "platform_changed"
         HOST_CHANGED = "host_changed"
         QUEUE_CREATED = "queue_created"
         QUEUE_CHANGED = "queue_changed"

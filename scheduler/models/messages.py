@@ -65,7 +65,8 @@ class TrickleDown(models.Model):
 class UsageSample(models.Model):
     """The resource usage of a running result at one time; the table is append-only.
 
-    Times are in seconds; `fraction_done` and `gpu_usage` are fractions of 1.
+    Times are in seconds; `fraction_done` and `gpu_usage` are fractions of 1.  `cpu_utilization` is
+    the number of CPUs in use, if the host reported it; otherwise it follows from the times.
     """
 
     result_id = models.BigIntegerField()
@@ -75,6 +76,7 @@ class UsageSample(models.Model):
     elapsed_time = models.FloatField(null=True, blank=True)
     memory_bytes = models.FloatField(null=True, blank=True)
     gpu_usage = models.FloatField(null=True, blank=True)
+    cpu_utilization = models.FloatField(null=True, blank=True)
 
     class Meta:
         db_table = "usage_sample"
@@ -217,6 +219,8 @@ class News(models.Model):
         "scheduler.Account", models.SET_NULL, null=True, blank=True, related_name="+"
     )
     published_at = models.DateTimeField()
+    # The time of the last change of title or text.
+    changed_at = models.DateTimeField(null=True, blank=True)
     withdrawn_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -52,6 +52,7 @@ from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.personal_data import consents
 from scheduler.people.personal_data.consents import ConsentNeeded
+from scheduler.people.publishing import confirmed_addresses
 from scheduler.people.rules.mail_addresses import MAX_ADDRESS, BadMail, check_address
 
 if TYPE_CHECKING:
@@ -465,13 +466,16 @@ def change_profile(
     """Change what an account's owner may change without a password, also in `account`.
 
     `fields` has new values of `name`, `country` and `url`; omitted ones stay, and so do the
-    consents without `chosen`.  Raises `BadName` and `BadHomePage`.
+    consents without `chosen`.  Raises `BadName` and `BadHomePage`, and `UnconfirmedAddress` for
+    another home page, which may be removed.
     """
     new = _good_profile(fields)
     consented = {} if chosen is None else asdict(chosen)
     with transaction.atomic():
         locked = consents.change(account, **consented, source="account page", now=now)
         changed = [field for field, value in new.items() if getattr(locked, field) != value]
+        if "url" in changed and new["url"]:
+            confirmed_addresses.require(locked)
         if changed:
             for field in changed:
                 setattr(locked, field, new[field])

@@ -168,10 +168,6 @@ def confirm_address(email_address: EmailAddress, *, now: datetime) -> bool:
     return confirmed
 
 
-def is_confirmed(account: Account) -> bool:
-    return bool(EmailAddress.objects.filter(user=account, verified=True).exists())
-
-
 def _replace_email_address(account: Account, *, confirmed: bool) -> None:
     EmailAddress.objects.filter(user=account).delete()
     EmailAddress.objects.create(user=account, email=account.email, primary=True, verified=confirmed)

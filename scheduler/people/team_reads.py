@@ -74,7 +74,7 @@ def shown_leaders(team: Team, viewer: Account) -> tuple[int | None, int | None]:
     administrators also see the founder, like every other active member.
     """
     leaders = (team.founder_id, team.requested_by_id)
-    if viewer.pk == team.founder_id:
+    if is_founder(team, viewer):
         return leaders
     others = [id_ for id_ in leaders if id_ not in {None, viewer.pk}]
     shown = {viewer.pk}
@@ -88,6 +88,14 @@ def shown_leaders(team: Team, viewer: Account) -> tuple[int | None, int | None]:
     return founder_id, requester_id
 
 
+def is_founder(team: Team, account: Account) -> bool:
+    """Return whether the account is the founder of the team and a member of it.
+
+    Rows of earlier versions can have a founder who is not a member.  Such an account has no rights.
+    """
+    return team.founder_id == account.pk and account.team_id == team.pk
+
+
 def is_administrator(team: Team, account: Account) -> bool:
     """Return whether a member is an administrator of the team."""
     rows = TeamAdministrator.objects.filter(team=team, account=account)
@@ -99,7 +107,7 @@ def may_manage(team: Team, account: Account) -> bool:
 
     They change the team, see all its active members, and remove members.
     """
-    return team.founder_id == account.pk or is_administrator(team, account)
+    return is_founder(team, account) or is_administrator(team, account)
 
 
 def administrators(team: Team) -> list[Account]:
@@ -114,8 +122,8 @@ def shown_administrators(team: Team, viewer: Account | None) -> list[Account]:
     The founder and the administrators see all.  Others see those who share their statistics.
     """
     accounts = administrators(team)
-    leader_ids = {team.founder_id, *(account.pk for account in accounts)}
-    if viewer is not None and viewer.pk in leader_ids:
+    administrator_ids = {account.pk for account in accounts}
+    if viewer is not None and (viewer.pk in administrator_ids or is_founder(team, viewer)):
         return accounts
     return [account for account in accounts if account.share_statistics]
 

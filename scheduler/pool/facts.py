@@ -71,7 +71,8 @@ class AvailableResult(NamedTuple):
 class Usage:
     """The progress and usage of a running result; None is unknown.
 
-    Times are in seconds; `fraction_done` and `gpu_usage` are fractions of 1.
+    Times are in seconds; `fraction_done` and `gpu_usage` are fractions of 1.  `cpu_utilization` is
+    the number of CPUs in use.
     """
 
     fraction_done: float | None = None
@@ -79,6 +80,7 @@ class Usage:
     elapsed_time: float | None = None
     memory_bytes: float | None = None
     gpu_usage: float | None = None
+    cpu_utilization: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
--- Stores a usage sample of a result in progress on a host, at most one a second for each result, and
--- its fraction done.  A locked result keeps its fraction done, because the host reports again.
+-- Stores a usage sample of a result in progress on a host, and its fraction done.  A sample is stored
+-- if it has a value of which the result got no sample in the last second: Eve's clients report each
+-- value by a call of its own.  So a result gets at most one sample a second for each kind of value.
+-- A locked result keeps its fraction done, because the host reports again.
 WITH own AS (
     SELECT
         r.id,
@@ -29,9 +31,27 @@ noted AS (
     WHERE r.id = free.id AND r.server_state * 10 + r.outcome = {{ResultState.IN_PROGRESS}}
 ),
 
+recent AS (
+    SELECT
+        (count(s.fraction_done) = 0 AND %(fraction_done)s::double precision IS NOT NULL)
+        OR (count(s.cpu_time) = 0 AND %(cpu_time)s::double precision IS NOT NULL)
+        OR (count(s.elapsed_time) = 0 AND %(elapsed_time)s::double precision IS NOT NULL)
+        OR (count(s.memory_bytes) = 0 AND %(memory_bytes)s::double precision IS NOT NULL)
+        OR (count(s.gpu_usage) = 0 AND %(gpu_usage)s::double precision IS NOT NULL)
+        OR (count(s.cpu_utilization) = 0 AND %(cpu_utilization)s::double precision IS NOT NULL)
+            AS lacks_a_value
+    FROM usage_sample AS s
+    WHERE
+        s.result_id = any(array(SELECT own.id FROM own))
+        AND s.at > %(now)s::timestamptz - interval '1 second'
+),
+
 sampled AS (
     INSERT INTO usage_sample
-    (result_id, at, fraction_done, cpu_time, elapsed_time, memory_bytes, gpu_usage)
+    (
+        result_id, at, fraction_done, cpu_time, elapsed_time, memory_bytes, gpu_usage,
+        cpu_utilization
+    )
     SELECT
         own.id,
         %(now)s::timestamptz,
@@ -39,12 +59,11 @@ sampled AS (
         %(cpu_time)s::double precision,
         %(elapsed_time)s::double precision,
         %(memory_bytes)s::double precision,
-        %(gpu_usage)s::double precision
+        %(gpu_usage)s::double precision,
+        %(cpu_utilization)s::double precision
     FROM own
-    WHERE NOT EXISTS (
-        SELECT FROM usage_sample AS s
-        WHERE s.result_id = own.id AND s.at > %(now)s::timestamptz - interval '1 second'
-    )
+    CROSS JOIN recent
+    WHERE recent.lacks_a_value
     RETURNING id
 )
 

@@ -13,7 +13,8 @@ from scheduler.pool.facts import PoolHost, Usage
 def report(pool_host: PoolHost, result_id: int, usage: Usage, *, now: datetime) -> bool:
     """Append a usage sample of a result in progress on the host; return whether it was stored.
 
-    A sample within a second of another one is not stored.  No state changes and no daemon wakes.
+    A sample is not stored if the result got samples of all its values in the last second.  No state
+    changes and no daemon wakes.
     Raises `ResultUnknown` if the result is not in progress on the host.
     """
     rows = sql.fetch(

@@ -55,7 +55,7 @@ TABLES: Mapping[str, tuple[str, str, str]] = {
     "host": ("SIUD", "SU", "S"),
     "host_app_version": ("SIUD", "SIUD", "S"),
     "host_app_credit": ("SIUD", "SIU", "S"),
-    "host_token": ("SIUD", "", ""),
+    "host_token": ("SIUD", "S", ""),
     "letter": ("SIU", "SU", ""),
     "letter_recipient": ("SD", "SI", ""),
     "news": ("SIU", "", ""),
@@ -149,6 +149,8 @@ COLUMNS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     ("daemons", "account", "U"): _CREDIT,
     # An invariant reads `id` and `primary`.
     ("daemons", "account_emailaddress", "S"): ("id", "user_id", "email", "verified", "primary"),
+    # Which hosts are enrolled, without the hashes of their tokens.
+    ("daemons", "host_token", "S"): ("host_id", "expire_at", "revoked_at"),
     ("daemons", "letter", "U"): ("ended_at", "account_cursor", "copies"),
     ("daemons", "badge", "U"): ("account_count", "team_count"),
     ("daemons", "team", "U"): _CREDIT,

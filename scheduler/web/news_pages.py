@@ -13,7 +13,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from scheduler.messages import news
-from scheduler.web import fragments, lists, plain_text
+from scheduler.messages.rules import plain_text
+from scheduler.web import fragments, lists
 from scheduler.web.volunteers.shown import time_of
 
 #: News on a page.

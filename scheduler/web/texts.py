@@ -1,8 +1,9 @@
 """Shows numbers, and texts of other packages, in the visitor's language.
 
 Texts that pages share with the API and commands are made in English by packages that do not use
-Django.  Those that pages translate are listed here and in `work_texts`, so that `make messages`
-finds them.  A text with a value is listed as a pattern, in which `%(name)s` stands for the value.
+Django.  Those that pages translate are listed here, in `work_texts` and in `keyword_texts`, so that
+`make messages` finds them.  A text with a value is listed as a pattern, in which `%(name)s` stands
+for the value.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Final
 from django.utils import formats
 from django.utils.translation import gettext, gettext_noop
 
-from scheduler.web import work_texts
+from scheduler.web import keyword_texts, work_texts
 
 #: The longest text that is compared with the patterns.
 _MAX_LENGTH: Final = 1000
@@ -104,6 +105,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 #: Texts without values.
 TEXTS: Final = (
     *work_texts.TEXTS,
+    *keyword_texts.TEXTS,
     # Computing preferences
     gettext_noop("When to compute"),
     gettext_noop("Compute while the computer runs on batteries"),
@@ -178,10 +180,6 @@ TEXTS: Final = (
     gettext_noop("Tasks of this project in progress on each computer. 0 means no limit."),
     gettext_noop("Processors of a computer, at most"),
     gettext_noop("Processors of each computer that this project gets work for. 0 means no limit."),
-    gettext_noop("Preferred keywords"),
-    gettext_noop("Numbers of BOINC's keywords. Tasks with these keywords are sent first."),
-    gettext_noop("Excluded keywords"),
-    gettext_noop("Numbers of BOINC's keywords. Tasks with these keywords are not sent."),
     # States of results
     gettext_noop("in progress"),
     gettext_noop("waiting for validation"),
@@ -413,6 +411,10 @@ PATTERNS: Final = (
     gettext_noop(
         "The preferences would be longer than %(max)s bytes. Hint: reset them to the "
         "defaults, which drops settings of other programs."
+    ),
+    gettext_noop(
+        "Texts of teams and home pages are public, so they need a confirmed e-mail address. Hint: "
+        "follow the link in our mail; the page %(page)s sends it again."
     ),
     gettext_noop("Only the founder of %(team)s may do this. Hint: ask the founder."),
     gettext_noop(

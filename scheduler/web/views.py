@@ -27,9 +27,10 @@ from scheduler.health.rules.alert_texts import SILENT_AFTER
 from scheduler.health.status import AppLine, NewsLine, Status
 from scheduler.lifecycle import Outcome
 from scheduler.messages import news
+from scheduler.messages.rules import plain_text
 from scheduler.models import Account
 from scheduler.rights import Right
-from scheduler.web import credit_charts, fragments, plain_text, texts, wait_texts
+from scheduler.web import credit_charts, fragments, texts, wait_texts
 from scheduler.web.volunteers.shown import time_of
 
 #: Outcomes in the order of the bar, with their labels and tones.

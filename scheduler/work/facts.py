@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 class UsageFacts(NamedTuple):
-    """One usage sample of a result: times in seconds, fractions from 0 to 1, None if unknown."""
+    """One usage sample of a result: times in seconds, fractions from 0 to 1, None if unknown.
+
+    `cpu_utilization` is the number of CPUs in use, if the host reported it.
+    """
 
     at: datetime
     fraction_done: float | None = None
@@ -18,6 +21,7 @@ class UsageFacts(NamedTuple):
     elapsed_time: float | None = None
     memory_bytes: float | None = None
     gpu_usage: float | None = None
+    cpu_utilization: float | None = None
 
 
 class OutputFacts(NamedTuple):

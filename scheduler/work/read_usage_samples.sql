@@ -6,7 +6,8 @@ SELECT
     newest.cpu_time,
     newest.elapsed_time,
     newest.memory_bytes,
-    newest.gpu_usage
+    newest.gpu_usage,
+    newest.cpu_utilization
 FROM unnest(%(result_ids)s::bigint[]) AS wanted (result_id)
 CROSS JOIN LATERAL (
     SELECT *

@@ -11,9 +11,18 @@ from datetime import datetime
 from typing import Any
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import OuterRef, Prefetch, Q, QuerySet
+from django.db.models import OuterRef, Prefetch, Q, QuerySet, Subquery
 
-from scheduler.models import Account, Batch, Dependency, Result, ResultFile, Workunit, WorkunitFile
+from scheduler.models import (
+    Account,
+    Batch,
+    Dependency,
+    LedgerEntry,
+    Result,
+    ResultFile,
+    Workunit,
+    WorkunitFile,
+)
 from scheduler.work.progress import status
 
 #: Maximum number of workunits of a graph.
@@ -43,11 +52,16 @@ def results(viewer: Account | None) -> QuerySet[Result]:
 def with_inputs(workunits: QuerySet[Workunit]) -> QuerySet[Workunit]:
     """Return the workunits with their queues, and their input files and results prefetched.
 
-    The annotations `parent_ids` and `child_ids` are the ends of their dependencies.
+    The annotations `parent_ids` and `child_ids` are the ends of their dependencies.  `modified_at`
+    is the time of the newest move of the workunit or of one of its results, None without a ledger.
     """
     behind = Dependency.objects.filter(parent_id=OuterRef("pk")).order_by("child_id")
+    # The order of the index `timeline_of_workunit`.
+    moves = LedgerEntry.objects.filter(workunit_id=OuterRef("pk")).order_by("-workunit_id", "-id")
     workunits = workunits.annotate(
-        parent_ids=_parent_ids(), child_ids=ArraySubquery(behind.values("child_id"))
+        parent_ids=_parent_ids(),
+        child_ids=ArraySubquery(behind.values("child_id")),
+        modified_at=Subquery(moves.values("at")[:1]),
     )
     inputs = WorkunitFile.objects.select_related("file").order_by("workunit_id", "position")
     attempts = Result.objects.order_by("workunit_id", "id").defer("stderr", "stdout")

@@ -43,6 +43,7 @@ SHARED = frozenset(
         "badges",
         "balance",
         "computers",
+        "keywords",
         "leaderboards",
         "news",
         "platforms",

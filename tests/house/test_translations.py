@@ -14,6 +14,7 @@ import pytest
 from django.utils.translation.template import templatize
 
 from scheduler.boinc import own_preferences
+from scheduler.boinc.rules import keywords
 from scheduler.boinc.wire import computing_prefs
 from scheduler.dispatch.rules import plan_class_gpus, plan_classes, scoring
 from scheduler.health import maintenance, status
@@ -202,8 +203,9 @@ def test_a_fuzzy_entry_and_another_placeholder_are_noticed(tmp_path):
 def domain_texts() -> set[str]:
     """Return the texts of other packages that pages pass to `texts.translated`."""
     settings = [each for group in computing_prefs.GROUPS.values() for each in group]
+    for_the_api = {"devices_off", "keywords_no", "keywords_yes"}
     labels = [
-        label for name, label in own_preferences.PROJECT_LABELS.items() if name != "devices_off"
+        label for name, label in own_preferences.PROJECT_LABELS.items() if name not in for_the_api
     ]
     return {
         *own_preferences.COMPUTING_GROUPS,
@@ -222,6 +224,7 @@ def domain_texts() -> set[str]:
         *(plan_classes._TOO_OLD, plan_class_gpus._OLD_DRIVER),
         *WHY.values(),
         *status._DOES.values(),
+        *(keyword.name for keyword in keywords.KEYWORDS.values()),
         *(kind.label.capitalize() for kind in Team.Kind if kind != Team.Kind.NONE),
         *(kind.label.lower() for kind in Team.Kind if kind != Team.Kind.NONE),
     } - {""}

@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from scheduler.apps import apps
-from scheduler.models import Account, App, AuditEntry
+from scheduler.models import Account, App, AuditEntry, PlanClass, Platform
 from scheduler.people import roles, submitters
 from tests.conftest import NOON
 from tests.faces.apis import a_program
@@ -73,6 +73,30 @@ def test_a_publisher_writes_the_description_of_an_app_and_read_only_staff_does_n
     assert other.post(path, form | {"description": "Wrong"}).status_code == 403
     app.refresh_from_db()
     assert "Mersenne" in app.description
+
+
+def test_changes_of_plan_classes_and_platforms_are_in_the_audit_log():
+    account = an_account("chief", is_staff=True, is_superuser=True)
+    browser = admin_of(account)
+    # Refused forms write no entry.
+    answer = browser.post("/admin/scheduler/planclass/add/", {"name": "mt", "spec": "[]"})
+    assert "It is not a JSON object" in answer.content.decode()
+    browser.post("/admin/scheduler/planclass/add/", {"name": "mt", "spec": "{}"})
+    platform = {"name": "vax", "user_friendly_name": "VAX"}
+    browser.post("/admin/scheduler/platform/add/", platform)
+    plan_class, row = PlanClass.objects.get(), Platform.objects.get(name="vax")
+    spec = {"spec": '{"max_threads": 2}'}
+    browser.post(f"/admin/scheduler/planclass/{plan_class.pk}/change/", spec)
+    changed = platform | {"user_friendly_name": "VAX of DEC"}
+    browser.post(f"/admin/scheduler/platform/{row.pk}/change/", changed)
+    entries = AuditEntry.objects.filter(event__in=["plan_class_changed", "platform_changed"])
+    assert {entry.actor for entry in entries} == {account.email}
+    assert [(e.event, e.subject, e.details) for e in entries.order_by("pk")] == [
+        ("plan_class_changed", "plan class mt", {"added": True}),
+        ("platform_changed", "platform vax", {"added": True}),
+        ("plan_class_changed", "plan class mt", {"changed": ["Spec"]}),
+        ("platform_changed", "platform vax", {"changed": ["User friendly name"]}),
+    ]
 
 
 def test_a_publisher_can_create_a_script_app():

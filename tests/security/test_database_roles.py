@@ -250,6 +250,7 @@ def test_web_role_can_update_rows_but_cannot_change_tables_or_roles(database, st
         "SELECT * FROM invitation",
         "SELECT * FROM django_session",
         "SELECT answer FROM idempotency_key",
+        "SELECT token_hash FROM host_token",
         "INSERT INTO account_groups (account_id, group_id) VALUES (1, 1)",
         "UPDATE audit_entry SET actor = ''",
         "UPDATE credit_entry SET amount = 1",

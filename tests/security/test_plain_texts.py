@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from scheduler.health import status
 from scheduler.messages import news
-from scheduler.web import plain_text
+from scheduler.messages.rules import plain_text
 from tests.conftest import NOON
 from tests.faces.pages import INLINE
 from tests.rows import an_account, an_app

@@ -79,8 +79,11 @@ def test_hostile_text_is_shown_escaped_and_replaced_by_a_readable_one(ada, text)
     for path in PATHS:
         answer = browser.get(path)
         assert answer.status_code == 200
+        text_of_page = comparable(answer)
+        for word in (b"maintenance", b"Shenandoah"):
+            text_of_page = text_of_page.replace(word, b"")
         for mark in (b"<script", b"<img", b"nan", b"inf"):
-            assert mark not in comparable(answer).replace(b"maintenance", b"")
+            assert mark not in text_of_page
     for name in ("computing", "project"):
         assert program.send("get", f"/me/preferences/{name}").status_code == 200
         assert program.send("patch", f"/me/preferences/{name}", {}).status_code == 200

@@ -11,12 +11,20 @@ import pytest
 from django.test import Client
 
 from scheduler import sealed_positions
-from scheduler.models import Account, AccountAppCredit, App, Host, HostAppCredit
+from scheduler.health import status
+from scheduler.models import (
+    Account,
+    AccountAppCredit,
+    App,
+    CreditEntry,
+    Host,
+    HostAppCredit,
+)
 from scheduler.people.personal_data import erasure
 from tests.conftest import NOON
 from tests.faces.apis import Program
-from tests.faces.pages import comparable
-from tests.rows import a_host, an_account, an_app, update
+from tests.faces.pages import HTMX, comparable
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, update
 
 pytestmark = pytest.mark.django_db
 
@@ -221,6 +229,62 @@ def test_readers_cannot_choose_a_position(app, path, twin):
         page = Client().get(f"{path}{mark}below={below}").content.decode()
         assert "This is the first page" in page
         assert "777.5" in page or "778" in page
+
+
+# The status page
+
+
+def an_entry(app: App, host: Host) -> None:
+    """Create the credit of a valid result of a computer."""
+    CreditEntry.objects.create(
+        result_id=a_result(a_workunit(app), "valid", host=host).pk,
+        rule="validated",
+        account=host.account,
+        host=host,
+        app=app,
+        amount=Decimal("777.5"),
+        granted_at=NOON,
+    )
+
+
+def status_texts() -> list[str]:
+    """Return the status page, its part for htmx and its twins, read again from the tables."""
+    pages = [("/", {}), ("/", HTMX), ("/status.json", {})]
+    pages += [("/server_status.php?xml=1", {}), ("/server_status.php?counts=1", {})]
+    texts = []
+    for path, headers in pages:
+        status.forget()
+        answer = Client().get(path, headers=headers)
+        assert answer.status_code == 200
+        texts.append(comparable(answer).decode())
+    return texts
+
+
+@pytest.mark.parametrize("state", ["unshared", "banned", "erased"])
+def test_status_page_names_no_volunteer_without_consent(app, state):
+    account, host = a_volunteer(app)
+    an_entry(app, host)
+    assert "secretname" in status_texts()[0]
+    if state == "unshared":
+        update(account, share_statistics=False)
+    elif state == "banned":
+        update(account, is_active=False)
+    else:
+        erasure.erase(account, now=NOON)
+    page, *others = status_texts()
+    assert "a volunteer<small>primes</small>" in page
+    for text in (page, *others):
+        for part in ("secret", "Secret"):
+            assert part not in text
+
+
+def test_newest_valid_results_take_one_statement(app, django_assert_num_queries):
+    for number in range(status.LATEST):
+        shares = bool(number % 2)
+        an_entry(app, a_host(an_account(f"v{number}", share_statistics=shares)))
+        with django_assert_num_queries(1):
+            lines = status._latest()
+    assert [line.volunteer for line in lines] == ["v7", "", "v5", "", "v3", "", "v1", ""]
 
 
 # The page of an account

@@ -15,6 +15,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from scheduler.admin.site import staff
+from scheduler.messages import news
 from scheduler.models import (
     Account,
     AccountBadge,
@@ -159,6 +160,14 @@ def submit(web: Client, url: str, **changes: Any) -> None:
                 }
     data |= changes
     web.post(url, {name: value for name, value in data.items() if value is not None})
+
+
+def change_badge(web: Client, w: World) -> None:
+    """Confirm a change of a badge in its preview, as a browser would."""
+    form = {"name": "gold", "title": "Changed", "level": "0", "color": "#2b7a66", "threshold": "1"}
+    answer = web.post(page(w.badge), form | {"is_published": "on"})
+    if answer.status_code == 200:
+        web.post(page(w.badge), {**answer.context["hidden"], "confirmed": "yes"})
 
 
 def act(web: Client, action: str, row: Any, **more: str) -> Any:
@@ -328,9 +337,29 @@ TRIALS: dict[str, tuple[Try, Done, set[str]]] = {
         lambda w: not fresh(w.version).deprecated and w.version.deprecated,
         {"publisher"},
     ),
+    "publish news": (
+        lambda web, w: submit(
+            web, reverse("admin:scheduler_news_add"), title="New", text="x", confirmed="yes"
+        ),
+        lambda w: News.objects.filter(title="New").exists(),
+        {"operator"},
+    ),
+    "change news": (
+        lambda web, w: submit(
+            web, page(w.news), title="Changed", text="x", confirmed="yes",
+            seen=news.fingerprint(w.news),
+        ),
+        lambda w: fresh(w.news).title == "Changed",
+        {"operator"},
+    ),
     "withdraw news": (
         lambda web, w: act(web, "withdraw", w.news, confirmed="yes"),
         lambda w: fresh(w.news).withdrawn_at,
+        {"operator"},
+    ),
+    "change a badge": (
+        change_badge,
+        lambda w: fresh(w.badge).title == "Changed",
         {"operator"},
     ),
     "assign a badge": (

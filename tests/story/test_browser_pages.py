@@ -259,6 +259,7 @@ PREVIEWED = {
     "revalidate": {},
 }
 SHOW = "[value='Show what will change']"
+PREVIEW = "[value='Show the preview']"
 #: URLs of Django's admin that lead to other pages, or give parts of pages.
 OF_DJANGO = frozenset(
     {
@@ -295,10 +296,9 @@ def desk(make_project, tmp_path):
 
 
 def write_rows(page) -> None:
-    """Write a letter, a news item and a queue with the forms of the administration."""
+    """Write a letter, a queue and a team with the forms of the administration."""
     for name, fields in (
         ("letter", {"subject": "News", "text": "Hello."}),
-        ("news", {"title": "The first primes", "text": "They are found."}),
         ("queue", {"name": "urgent"}),
         ("team", {"name": "The primes"}),
     ):
@@ -307,6 +307,40 @@ def write_rows(page) -> None:
             page.fill(f"[name={field}]", text)
         page.click("[name=_save]")
         assert not page.url.endswith("/add/"), f"{name}: {page.inner_text('#content')}"
+
+
+def publish_and_change_news(visits: Visits) -> None:
+    """Publish news and change it, with the previews; go back to the form once."""
+    page = visits.page
+    visits.open(STEPS("news") + "add/")
+    page.fill("[name=title]", "The first primes")
+    page.fill("[name=text]", "They are found.\n\nSee https://example.org/primes.")
+    page.click(PREVIEW)
+    visits.check()
+    page.click("[name=edit]")
+    assert page.input_value("[name=text]").startswith("They are found.\n\nSee")
+    page.click(PREVIEW)
+    page.click("text='Yes, publish it'")
+    assert "is published" in page.inner_text(".messagelist")
+    page.click("#result_list tbody th a")
+    visits.check()
+    page.fill("[name=title]", "The first large primes")
+    page.click(PREVIEW)
+    assert page.inner_text(".versions article:last-child h3") == "The first large primes"
+    visits.check()
+    page.click("text='Yes, change it'")
+    assert "is changed" in page.inner_text(".messagelist")
+
+
+def preview_a_badge(visits: Visits) -> None:
+    """Change a badge, and look at the preview."""
+    page = visits.page
+    page.goto(STEPS("badge"))
+    page.click("#result_list tbody th a")
+    page.fill("[name=title]", "Another title")
+    page.click("[name=_save]")
+    assert page.inner_text("#content h1") == "Really change this badge?"
+    visits.check()
 
 
 def models() -> Iterator[tuple[str, StaffAdmin]]:
@@ -485,9 +519,11 @@ def test_every_page_of_the_administration_obeys_the_wcag_and_its_security_policy
         desk.wait(lambda: desk.count(parked) == 2, within=60, what="parked answers")
         desk.manage("example_badges")
         write_rows(page)
+        publish_and_change_news(visits)
         send_a_test_letter(visits)
         check_sums(visits, desk)
         preview_an_outage(visits)
+        preview_a_badge(visits)
         preview_a_version(visits)
         sort_lists(visits)
         visits.open("/admin/")

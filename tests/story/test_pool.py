@@ -114,6 +114,7 @@ def test_workers_of_a_pool_claim_work_and_obey_cancellations(
     # The long poll is a process of its own, which only a project with an enrolled host has.
     assert not listens(project.port + 1)
     tokens = {name: lab.enroll(name) for name in workers}
+    check_reports_of_eve(lab)
     ids = lab.submit(
         quick={"command_line": "quick"},
         polite={"command_line": "polite", "max_termination_time": 8},
@@ -150,13 +151,7 @@ def test_workers_of_a_pool_claim_work_and_obey_cancellations(
     assert (row["outcome"], row["client_state"]) == (Outcome.CLIENT_ERROR, ClientState.ABORTED)
     assert row["exit_status"] == 7
 
-    # A program that ignores SIGTERM is killed after its max_termination_time.
-    began = time.monotonic()
-    assert cancel_and_wait(lab, ids["deaf"], "deaf_0") < CANCEL_SECONDS
-    project.wait(lambda: lab.result("deaf_0")["server_state"] == 5, within=15, what="a report")
-    assert time.monotonic() - began >= 2
-    assert lab.result("deaf_0")["exit_status"] == 202
-
+    check_that_a_deaf_program_is_killed(lab, ids["deaf"], "deaf_0")
     check_continuations(project)
 
     # Cancelling again succeeds without effect.
@@ -164,6 +159,15 @@ def test_workers_of_a_pool_claim_work_and_obey_cancellations(
     assert (again["cancelled"], again["finished"]) == (0, 1)
     assert [client.children.stop(name, within=20) for name in workers] == [0, 0]
     assert "0 violations" in project.fsck() or "no violation" in project.fsck().lower()
+
+
+def check_that_a_deaf_program_is_killed(lab: Lab, workunit_id: int, result: str) -> None:
+    """Check that a program that ignores SIGTERM is killed after its max_termination_time."""
+    began = time.monotonic()
+    assert cancel_and_wait(lab, workunit_id, result) < CANCEL_SECONDS
+    lab.project.wait(lambda: lab.result(result)["server_state"] == 5, within=15, what="a report")
+    assert time.monotonic() - began >= 2
+    assert lab.result(result)["exit_status"] == 202
 
 
 def check_continuations(project: Project) -> None:
@@ -179,6 +183,7 @@ def check_continuations(project: Project) -> None:
         "deaf": (ErrorMask.CANCELLED, False),
         "waiting": (ErrorMask.DEPENDENCY_FAILED, False),
         "last": (ErrorMask.DEPENDENCY_FAILED, False),
+        "reported": (0, False),
     }
     sent = "SELECT count(*) FROM result r JOIN workunit w ON w.id = r.workunit_id WHERE w.name = %s"
     assert project.count(f"{sent} AND r.sent_at IS NOT NULL", "waiting") == 0
@@ -195,9 +200,31 @@ def check_usage_reports(lab: Lab, workunit_id: int, result: str, token: str) -> 
     measured = [nbytes for nbytes in history["memory_usage"] if nbytes is not None]
     assert len(measured) >= 3
     assert min(measured) > 100_000
-    # Another program with the token of the host can report, too.
+    # Another program with the token of the host can report what the worker does not measure.
     path = f"pool/results/{result_id}/report_gpu_usage"
-    assert "stored" in lab.call("POST", path, {"gpu_usage": 0.5}, token=token)
+    assert lab.call("POST", path, {"gpu_usage": 0.5}, token=token) == {"stored": True}
+    history = lab.call("GET", f"workunits/{workunit_id}/current_history")
+    assert 0.5 in history["gpu_usage"]
+
+
+def check_reports_of_eve(lab: Lab) -> None:
+    """Check that the three reports of one second are stored and shown.
+
+    The host that claims the result runs no worker, so that only these reports are stored.
+    """
+    token = lab.enroll("worker-C")
+    workunit_id = lab.submit(reported={"command_line": "quick"})["reported"]
+    unsent = "SELECT count(*) FROM result WHERE name = 'reported_0' AND server_state = 2"
+    lab.project.wait(lambda: lab.project.count(unsent) == 1, within=20, what="an unsent result")
+    result_id = lab.result("reported_0")["id"]
+    lab.call("POST", f"pool/results/{result_id}/claim", token=token)
+    reports = {"memory_usage": 123.0, "cpu_utilization": 0.8, "gpu_usage": 0.5}
+    for name, value in reports.items():
+        path = f"pool/results/{result_id}/report_{name}"
+        assert lab.call("POST", path, {name: value}, token=token) == {"stored": True}, name
+    history = lab.call("GET", f"workunits/{workunit_id}/current_history")
+    for name, value in reports.items():
+        assert [number for number in history[name] if number is not None] == [value]
 
 
 def listens(port: int) -> bool:

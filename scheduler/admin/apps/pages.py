@@ -138,7 +138,9 @@ class PlanClassForm(_DefaultsForm):
         """Validate `spec`, and add an error to this field for each problem."""
         cleaned = super().clean()
         name = cleaned.get("name") or self.instance.name
-        if name and "spec" in cleaned:
+        if "spec" in cleaned and not isinstance(cleaned["spec"], dict):
+            self.add_error("spec", 'It is not a JSON object. Hint: write {"max_threads": 8}.')
+        elif name and "spec" in cleaned:
             try:
                 plan_classes.parse(name, cleaned["spec"])
             except plan_classes.BadPlanClass as error:
@@ -150,6 +152,7 @@ class PlanClassForm(_DefaultsForm):
 @admin.register(PlanClass, site=staff)
 class PlanClassAdmin(StaffAdmin):
     change_right = Right.MANAGE_APPS
+    audit_event = Event.PLAN_CLASS_CHANGED
     form = PlanClassForm
     list_display = ("name", "spec", "created_at")
     is_small = True
@@ -169,6 +172,7 @@ class PlanClassAdmin(StaffAdmin):
 @admin.register(Platform, site=staff)
 class PlatformAdmin(StaffAdmin):
     change_right = Right.MANAGE_APPS
+    audit_event = Event.PLATFORM_CHANGED
     list_display = ("name", "user_friendly_name")
     is_small = True
     search_fields = ("name", "user_friendly_name")

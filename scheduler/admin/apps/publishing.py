@@ -26,6 +26,7 @@ from scheduler.admin.base import nbytes_label
 from scheduler.admin.confirm import is_confirmed
 from scheduler.apps import app_versions, deliveries, programs
 from scheduler.apps.deliveries import KeptUpload
+from scheduler.apps.rollouts import DEFAULT_ROLLBACK_RESULTS
 from scheduler.apps.rules.packaging import (
     KNOWN_PLATFORMS,
     BadPackage,
@@ -185,6 +186,22 @@ class VersionForm(forms.Form):
         help_text="In percent; empty means 100. The other hosts get the previous version. The "
         "page of the version changes the share.",
     )
+    max_error_percent = forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=99,
+        label="Roll back above",
+        help_text="In percent of the results of the last 24 hours. Above it, the share becomes 0, "
+        "and an alert reports it. Empty: no automatic roll-back.",
+    )
+    min_rollback_results = forms.IntegerField(
+        initial=DEFAULT_ROLLBACK_RESULTS,
+        required=False,
+        min_value=1,
+        max_value=1_000_000,
+        label="After results",
+        help_text="With fewer results, the version is not rolled back. Empty means 50.",
+    )
     beta = forms.BooleanField(
         required=False, help_text="Only for volunteers who accept test applications."
     )
@@ -211,6 +228,11 @@ class VersionForm(forms.Form):
         """Return the share of the hosts in percent, by default all."""
         percent: int | None = self.cleaned_data["rollout_percent"]
         return 100 if percent is None else percent
+
+    def clean_min_rollback_results(self) -> int:
+        """Return the number of results before an automatic roll-back, by default 50."""
+        results: int | None = self.cleaned_data["min_rollback_results"]
+        return DEFAULT_ROLLBACK_RESULTS if results is None else results
 
     def clean_signatures(self) -> dict[str, str]:
         """Return the texts of the signatures by file name."""
@@ -255,6 +277,8 @@ class VersionForm(forms.Form):
             signatures=fields["signatures"] or fields["kept_signatures"],
             beta=fields["beta"],
             rollout_percent=fields["rollout_percent"],
+            max_error_percent=fields["max_error_percent"],
+            min_rollback_results=fields["min_rollback_results"],
         )
 
     def publish(self, account: Account) -> programs.Outcome:
@@ -360,7 +384,7 @@ def _protected_page(request: HttpRequest, *, site_page: ModelAdmin[Any]) -> Http
 def _preview(form: VersionForm, account: Account) -> Mapping[str, Any]:
     """Return the context of the preview of a valid form; raises `_REFUSALS`."""
     planned, kept = form.plan(account)
-    fields = form.cleaned_data
+    fields, planned_rollout = form.cleaned_data, form.order().rollout
     name = f"{fields['app'].name} {fields['version'] / 100:.2f}"
     return {
         "title": f"Really publish {name}?",
@@ -368,7 +392,7 @@ def _preview(form: VersionForm, account: Account) -> Mapping[str, Any]:
         "files": [(file, nbytes_label(file.nbytes)) for file in planned.files],
         "versions": [(each, _consequence(each, fields["version"])) for each in planned.versions],
         "name": name,
-        "percent": fields["rollout_percent"],
+        "rollout": planned_rollout,
         "is_beta": fields["beta"],
         "hidden_fields": [field for field in form if field.name not in _FILE_FIELDS],
         "kept": kept,

@@ -27,6 +27,7 @@ _LINKS = (
     "me",
     "apps",
     "platforms",
+    "keywords",
     "queues",
     "balance",
     "batches",

@@ -127,6 +127,8 @@ class Me(Endpoint):
     def patch(self, request: Request) -> Response:
         """Changes the given fields, as the page `/account/` does.
 
+        If the project sends mail, a home page needs a confirmed e-mail address, else the answer is
+        403 `unconfirmed_address`.
         The password, the e-mail address and the second factor are changed only on the site.
         """
         fields = {_COLUMNS.get(name, name): value for name, value in self.body().items()}

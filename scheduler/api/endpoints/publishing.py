@@ -16,6 +16,7 @@ from scheduler.api.http.body import StrictQuery
 from scheduler.api.http.openapi_operation import Scope, operation
 from scheduler.api.http.problems import Problem
 from scheduler.apps import deliveries, programs
+from scheduler.apps.rollouts import DEFAULT_ROLLBACK_RESULTS
 from scheduler.apps.rules.packaging import version_number
 from scheduler.files import form_uploads
 from scheduler.models import App
@@ -65,6 +66,21 @@ class NewVersion(StrictQuery):
         max_value=100,
         help_text="The share of the hosts that get the version at first; the others get the "
         "previous version.",
+    )
+    max_error_percent = serializers.IntegerField(
+        required=False,
+        allow_null=True,
+        min_value=0,
+        max_value=99,
+        help_text="The share becomes 0 if more than this percentage of the results of 24 hours "
+        "fail. By default, the version is not rolled back.",
+    )
+    min_rollback_results = serializers.IntegerField(
+        required=False,
+        default=DEFAULT_ROLLBACK_RESULTS,
+        min_value=1,
+        max_value=1_000_000,
+        help_text="With fewer results, the version is not rolled back.",
     )
     file = serializers.ListField(child=serializers.FileField(), required=False, max_length=100)
     signatures = serializers.ListField(
@@ -146,6 +162,8 @@ def _order(fields: Mapping[str, Any]) -> programs.Order:
         },
         beta=fields["beta"],
         rollout_percent=fields["rollout_percent"],
+        max_error_percent=fields.get("max_error_percent"),
+        min_rollback_results=fields["min_rollback_results"],
     )
 
 

@@ -22,6 +22,7 @@ from scheduler.hosts import own_deletions, own_hosts, own_merges
 from scheduler.people import account_keys, accounts, api_tokens, idempotency, teams
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.providers import identities
+from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.quotas import QuotaExceeded
 from scheduler.people.rules.ownership_statements import BadText
 from scheduler.people.submitters import NotAllowed
@@ -104,6 +105,7 @@ _REFUSALS: tuple[tuple[type[Exception], int, str], ...] = (
     (account_keys.UnknownKey, 404, "not_found"),
     (account_keys.KeyRefused, 409, "key_refused"),
     (accounts.BadHomePage, 422, "bad_home_page"),
+    (UnconfirmedAddress, 403, "unconfirmed_address"),
     (identities.LastLogIn, 409, "last_log_in"),
     (BadText, 422, "bad_text"),
     (own_hosts.UnknownHost, 404, "not_found"),

@@ -188,7 +188,10 @@ class CancellationsOut(Shown):
 
 
 class UsageBody(Strict):
-    """The progress and usage of a running result; fields that are left out are unknown."""
+    """The progress and usage of a running result; fields that are left out are unknown.
+
+    `memory_usage` is the name that Eve has for `memory_bytes`.
+    """
 
     fraction_done = serializers.FloatField(required=False, min_value=0, max_value=1)
     cpu_time = serializers.FloatField(
@@ -199,16 +202,30 @@ class UsageBody(Strict):
     )
     memory_bytes = serializers.FloatField(required=False, min_value=0, max_value=1e18)
     gpu_usage = serializers.FloatField(required=False, min_value=0, max_value=1)
+    cpu_utilization = serializers.FloatField(
+        required=False,
+        min_value=0,
+        max_value=65_536,
+        help_text="CPUs in use, 0.8 for 80 % of one. Without it, it is computed from the times.",
+    )
+    memory_usage = serializers.FloatField(
+        required=False, min_value=0, max_value=1e18, help_text="Another name of `memory_bytes`."
+    )
 
     def validate(self, attrs: Any) -> Any:
         if not attrs:
             msg = f"The report is empty. Hint: send one of {', '.join(self.fields)}."
             raise serializers.ValidationError(msg)
+        if "memory_usage" in attrs:
+            if "memory_bytes" in attrs:
+                msg = "memory_bytes and memory_usage are both given. Hint: give one of them."
+                raise serializers.ValidationError({"memory_usage": msg})
+            attrs["memory_bytes"] = attrs.pop("memory_usage")
         return attrs
 
 
 class UsageStored(Shown):
-    """Whether the sample was stored; a result gets at most one sample a second."""
+    """Whether the sample was stored; each kind of value of a result is stored once a second."""
 
     stored = serializers.BooleanField()
 
@@ -327,7 +344,10 @@ class ReportUsage(PoolEndpoint):
         access=Access.POOL,
     )
     def post(self, request: Request, result_id: int) -> Response:
-        """Appends a sample of the progress and usage of a result in progress on the host."""
+        """Appends a sample of the progress and usage of a result in progress on the host.
+
+        The sample is stored if it has a value of which the result got no sample in the last second.
+        """
         return self.reply({"stored": self.store(result_id)})
 
     def store(self, result_id: int) -> bool:

@@ -55,7 +55,8 @@ def _feed(kind: str, items: list[News], *, now: datetime) -> HttpResponse:
         title=project.name,
         link=project.master_url,
         description=f"{kind} {project.name}",
-        built_at=items[0].published_at if items else now,
+        # Feed readers that have this time already may skip the items.
+        built_at=max((each.changed_at or each.published_at for each in items), default=now),
         items=tuple(map(_item(project.master_url), items)),
     )
     return xml_response(wire.encode_feed(channel), _RSS)

@@ -47,6 +47,7 @@ def am_get_info(params: QueryDict, address: str, now: datetime) -> bytes:
             global_prefs=stored_prefs.sendable(account.global_prefs, computing_prefs.FORMAT) or "",
             project_prefs=stored_prefs.sendable(account.project_prefs, project_prefs.FORMAT) or "",
             url=account.url,
+            send_email=account.receive_letters,
             show_hosts=account.show_hosts,
             teamid=account.team_id or 0,
             venue=account.venue,

@@ -106,7 +106,7 @@ class AccountInfo:
     """The account of a key, with the preferences that account managers copy.
 
     Name, country and URL are percent-encoded in the reply.  The preferences are raw XML, without
-    the tags around them.
+    the tags around them.  `send_email` is the consent to letters of the project.
     """
 
     id: int
@@ -118,12 +118,12 @@ class AccountInfo:
     global_prefs: str
     project_prefs: str
     url: str
+    send_email: bool
     show_hosts: bool
     teamid: int
     venue: str
     teamfounder: bool
     has_profile: bool = False
-    send_email: bool = False
 
 
 def _write_quoted(element: str, value: str, indent: str) -> str:

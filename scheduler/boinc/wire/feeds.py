@@ -29,7 +29,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """A feed; `built_at` is the time of the newest item."""
+    """A feed; `built_at` is the time of its last item or change of an item."""
 
     title: str
     link: str

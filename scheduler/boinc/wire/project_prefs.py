@@ -83,7 +83,8 @@ class ProjectPreferences:
     resource_share: float = DEFAULT_SHARE
 
 
-#: The labels of the settings by attribute, for pages and the API.
+#: The labels of the settings by attribute, for pages and the API.  Those of `devices_off` and of
+#: keywords are for the API only.
 LABELS: Final[Mapping[str, Label]] = {
     "resource_share": Label(
         "Resource share",
@@ -112,11 +113,11 @@ LABELS: Final[Mapping[str, Label]] = {
     ),
     "keywords_yes": Label(
         "Preferred keywords",
-        "Numbers of BOINC's keywords. Tasks with these keywords are sent first.",
+        "Numbers of BOINC's keywords (`GET /keywords`). Tasks with them are sent first.",
     ),
     "keywords_no": Label(
         "Excluded keywords",
-        "Numbers of BOINC's keywords. Tasks with these keywords are not sent.",
+        "Numbers of BOINC's keywords (`GET /keywords`). Tasks with them are not sent.",
     ),
 }
 

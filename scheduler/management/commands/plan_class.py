@@ -124,7 +124,7 @@ def _set(name: str, file: Path, *, dry_run: bool) -> Answer:
 
 
 def _remove(name: str, *, dry_run: bool) -> Answer:
-    operations.remove(name, dry_run=dry_run)
+    operations.remove(name, now=timezone.now(), dry_run=dry_run)
     verb = "Would remove" if dry_run else "Removed"
     sentence = f"{verb} plan class {name}; no app version uses it."
     return Answer(sentence, {"name": name, "dry_run": dry_run})

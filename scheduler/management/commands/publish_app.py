@@ -14,6 +14,7 @@ from django.utils import timezone
 from scheduler import signing, storage
 from scheduler.apps import app_versions, apps, deliveries, programs
 from scheduler.apps.programs import Order
+from scheduler.apps.rollouts import DEFAULT_ROLLBACK_RESULTS
 from scheduler.apps.rules.packaging import version_number
 from scheduler.management.base import Answer, JsonCommand, plural
 from scheduler.models.science import AppKind, SuccessRule
@@ -23,7 +24,8 @@ _NONE = "-"
 #: Options that set fields of `Order`.
 _ORDER = (
     *("version_num", "plan_class", "main_program", "cmdline"),
-    *("image", "source_url", "beta", "rollout_percent", "create_platform"),
+    *("image", "source_url", "beta", "create_platform"),
+    *("rollout_percent", "max_error_percent", "min_rollback_results"),
 )
 #: Timeout of a download; it is long, because only this command waits for the download.
 _FETCH_TIMEOUT_SECONDS = 3600.0
@@ -90,6 +92,19 @@ class Command(JsonCommand):
             default=100,
             metavar="N",
             help="share of the hosts that get the version at first (default: 100)",
+        )
+        add(
+            "--max-error-percent",
+            type=int,
+            metavar="N",
+            help="set the share to 0 if more than N %% of the results fail (default: never)",
+        )
+        add(
+            "--min-rollback-results",
+            type=int,
+            default=DEFAULT_ROLLBACK_RESULTS,
+            metavar="N",
+            help="do not do so with fewer than N results (default: %(default)s)",
         )
         add("--create-app", action="store_true", help="create the app if it does not exist")
         add(

@@ -128,7 +128,7 @@ def _tables(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str
 def _writings(account: Account) -> Iterator[tuple[str, QuerySet[Any], Sequence[str]]]:
     """Yield the tables of news, letters and requested checks, as `_tables`."""
     news = News.objects.filter(author=account)
-    yield "news", news, ("id", "title", "text", "published_at", "withdrawn_at")
+    yield "news", news, ("id", "title", "text", "published_at", "changed_at", "withdrawn_at")
     letters = LetterRecipient.objects.filter(account=account)
     yield "letters", letters, ("id", "letter__subject", "created_at")
     written = Letter.objects.filter(author=account)

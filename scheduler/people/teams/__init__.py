@@ -16,6 +16,9 @@ A founder can name members as administrators, who change the team, see all activ
 remove members, but not the founder and other administrators.  An administrator who leaves the team
 is no longer one, by the same transaction.  A row of an administrator is written while the account
 is locked, and inserted while the team is locked, too.
+
+Staff can create teams without a founder, change every field and the founder, who must be an active
+member, and move accounts; an account that is moved leaves its team by the rules of `leave`.
 """
 
 from __future__ import annotations
@@ -31,13 +34,18 @@ from scheduler.people.teams.foundership import hand_over as hand_over
 from scheduler.people.teams.foundership import request_foundership as request_foundership
 from scheduler.people.teams.foundership import successors as successors
 from scheduler.people.teams.foundership import transfer as transfer
-from scheduler.people.teams.locked_rows import end_administratorship as end_administratorship
 from scheduler.people.teams.locked_rows import lock_accounts as lock_accounts
 from scheduler.people.teams.members import change as change
 from scheduler.people.teams.members import create as create
 from scheduler.people.teams.members import join as join
 from scheduler.people.teams.members import leave as leave
 from scheduler.people.teams.members import remove_member as remove_member
+from scheduler.people.teams.staff_changes import change_as_staff as change_as_staff
+from scheduler.people.teams.staff_changes import check_founder as check_founder
+from scheduler.people.teams.staff_changes import check_move as check_move
+from scheduler.people.teams.staff_changes import create_as_staff as create_as_staff
+from scheduler.people.teams.staff_changes import move_as_staff as move_as_staff
+from scheduler.people.teams.staff_changes import set_founder_as_staff as set_founder_as_staff
 from scheduler.people.teams.team_profiles import TeamProfile as TeamProfile
 from scheduler.people.teams.team_refusals import InactiveAccount as InactiveAccount
 from scheduler.people.teams.team_refusals import NotFounder as NotFounder

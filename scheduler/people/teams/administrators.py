@@ -32,7 +32,7 @@ def name_administrator(team_id: int, member_id: int, *, by: Account, now: dateti
     """
     with transaction.atomic():
         accounts = lock_active(by, member_id)
-        team = lock_led(team_id, by)
+        team = lock_led(team_id, accounts[by.pk])
         member = active_member(team, accounts.get(member_id), member_id)
         if member.pk == team.founder_id:
             raise TeamRefused(
@@ -58,8 +58,8 @@ def dismiss_administrator(team_id: int, member_id: int, *, by: Account, now: dat
     administrator.
     """
     with transaction.atomic():
-        lock_active(by, member_id)
-        team = lock_led(team_id, by)
+        accounts = lock_active(by, member_id)
+        team = lock_led(team_id, accounts[by.pk])
         if not _delete(team, member_id):
             raise _not_administrator(team, member_id)
         record_change(team, {"dismissed_administrator": member_id}, now=now)

@@ -52,7 +52,7 @@ def delete(team_id: int, *, by: Account, now: datetime) -> None:
     with transaction.atomic():
         member_ids = _member_ids(team_id)
         accounts = lock_active(by, *member_ids)
-        team = lock_led(team_id, by)
+        team = lock_led(team_id, accounts[by.pk])
         others = Account.objects.filter(team=team, is_active=True).exclude(pk=by.pk)
         if others.exists():
             raise TeamRefused(

@@ -30,7 +30,7 @@ def transfer(team_id: int, member_id: int, *, by: Account, now: datetime) -> Tea
     """
     with transaction.atomic():
         accounts = lock_active(by, member_id)
-        team = lock_led(team_id, by)
+        team = lock_led(team_id, accounts[by.pk])
         member = active_member(team, accounts.get(member_id), member_id)
         return give_foundership(team, member, now=now)
 
@@ -68,8 +68,7 @@ def decline_request(team_id: int, *, by: Account, now: datetime) -> Team:
     Raises `UnknownTeam`, `NotFounder`, and `TeamRefused` if there is no request.
     """
     with transaction.atomic():
-        lock_active(by)
-        team = lock_led(team_id, by)
+        team = lock_led(team_id, lock_active(by)[by.pk])
         if team.requested_by_id is None:
             raise TeamRefused(f"The foundership of {team.name} was not requested.")
         declined, team.requested_by = team.requested_by_id, None

@@ -41,11 +41,14 @@ def lock_teams(ids: Collection[int]) -> dict[int, Team]:
 
 
 def lock_led(team_id: int, by: Account) -> Team:
-    """Lock a team and return it; raise `UnknownTeam`, or `NotFounder` if `by` does not lead it."""
+    """Lock a team and return it, for its founder, whose account is locked.
+
+    Raises `UnknownTeam` and `NotFounder`.
+    """
     team = lock_teams([team_id]).get(team_id)
     if team is None:
         raise unknown_team(team_id)
-    if team.founder_id != by.pk:
+    if not team_reads.is_founder(team, by):
         raise not_founder(team)
     return team
 
@@ -74,20 +77,30 @@ def lock_own(account: Account) -> Team:
 
 
 def prepare_leaving(account: Account, team: Team | None = None) -> None:
-    """Prepare a locked account to leave its team, which is locked here unless it is passed."""
+    """Prepare a locked account to leave its team, which is locked here unless it is passed.
+
+    A founder without other active members leaves the team without a founder.  Raises `TeamRefused`
+    for a founder of other active members.
+    """
     if account.team_id is None:
         return
     team = team or lock_own(account)
+    check_leaving(account, team)
     if team.founder_id == account.pk:
-        members = Account.objects.filter(team=team, is_active=True)
-        if members.exclude(pk=account.pk).exists():
-            raise TeamRefused(
-                f"The founder of {team.name} cannot leave it while it has other active members. "
-                "Hint: transfer the foundership first."
-            )
-        team.founder = None
-        team.save(update_fields=["founder"])
+        give_foundership(team, None, now=Now())
     forget_request(team, account)
+
+
+def check_leaving(account: Account, team: Team) -> None:
+    """Raise `TeamRefused` if the account leads other active members of its locked team."""
+    if team.founder_id != account.pk:
+        return
+    members = Account.objects.filter(team=team, is_active=True)
+    if members.exclude(pk=account.pk).exists():
+        raise TeamRefused(
+            f"The founder of {team.name} cannot leave it while it has other active members. "
+            "Hint: transfer the foundership first."
+        )
 
 
 def forget_request(team: Team, account: Account) -> None:
@@ -112,7 +125,7 @@ def end_administratorship(account: Account, *, now: datetime | Now) -> None:
         record_change(row.team, {"ended_administrator": account.pk}, now=now)
 
 
-def give_foundership(team: Team, account: Account | None, *, now: datetime) -> Team:
+def give_foundership(team: Team, account: Account | None, *, now: datetime | Now) -> Team:
     """Make a locked member the founder of a locked team; None leaves it without a founder."""
     former = team.founder_id
     team.founder, team.requested_by, team.requested_at = account, None, None

@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from scheduler.models import Account, Team
 from scheduler.people import team_reads, throttle
+from scheduler.people.publishing import confirmed_addresses
 from scheduler.people.teams.locked_rows import (
     forget_request,
     lock_accounts,
@@ -24,24 +25,25 @@ from scheduler.people.teams.locked_rows import (
     set_team,
     unknown_team,
 )
-from scheduler.people.teams.team_profiles import TeamProfile, checked_fields
+from scheduler.people.teams.team_profiles import PUBLIC_TEXTS, TeamProfile, checked_fields
 from scheduler.people.teams.team_refusals import TakenName, TeamRefused
 
 
 def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
     """Create a team; the founder leaves their team, if any, and becomes the first member.
 
-    Raises `BadName`, `TooManyAttempts` if the account has created too many teams today,
-    `InactiveAccount`, and `TeamRefused` for an invalid or taken value, or if the founder may not
-    leave their team.
+    Raises `BadName`, `UnconfirmedAddress`, `TooManyAttempts` if the account has created too many
+    teams today, `InactiveAccount`, and `TeamRefused` for an invalid or taken value, or if the
+    founder may not leave their team.
     """
     fields = checked_fields(asdict(profile))
+    confirmed_addresses.require(founder)
     attempt = throttle.charge_team(founder, now=now)
     try:
         with transaction.atomic():
             account = lock_active(founder)[founder.pk]
             prepare_leaving(account)
-            team = _save_new(Team(**fields, founder=account, created_at=now))
+            team = save_new(Team(**fields, founder=account, created_at=now))
             set_team(account, team.pk)
             record_change(team, {"created": True, "founder": account.pk}, now=now)
     except TeamRefused:
@@ -53,19 +55,16 @@ def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
 def change(team_id: int, fields: Mapping[str, Any], *, by: Account, now: datetime) -> Team:
     """Change fields of `TeamProfile`; only the founder and the administrators may.
 
-    Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, `BadName` and `TeamRefused`.
+    Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, `BadName` and `TeamRefused`, and
+    `UnconfirmedAddress` for another public text, which may be removed.
     """
     checked = checked_fields(fields)
     with transaction.atomic():
         locked = lock_active(by)[by.pk]
         team = lock_managed(team_id, locked)
-        for name, value in checked.items():
-            setattr(team, name, value)
-        try:
-            with transaction.atomic():
-                team.save(update_fields=list(checked))
-        except IntegrityError as error:
-            raise _taken(team.name) from error
+        if any(checked.get(name) not in {"", None, getattr(team, name)} for name in PUBLIC_TEXTS):
+            confirmed_addresses.require(locked)
+        save_fields(team, checked)
         record_change(team, {"changed": sorted(checked)}, now=now)
     return team
 
@@ -126,13 +125,25 @@ def remove_member(team_id: int, member_id: int, *, by: Account, now: datetime) -
         record_change(team, {"removed": member_id}, now=now)
 
 
-def _save_new(team: Team) -> Team:
+def save_new(team: Team) -> Team:
+    """Insert the row of a team; raise `TakenName`."""
     try:
         with transaction.atomic():
             team.save(force_insert=True)
     except IntegrityError as error:
         raise _taken(team.name) from error
     return team
+
+
+def save_fields(team: Team, fields: Mapping[str, Any]) -> None:
+    """Set columns of a locked team; raise `TakenName`."""
+    for name, value in fields.items():
+        setattr(team, name, value)
+    try:
+        with transaction.atomic():
+            team.save(update_fields=list(fields))
+    except IntegrityError as error:
+        raise _taken(team.name) from error
 
 
 def _find(team_id: int) -> Team:

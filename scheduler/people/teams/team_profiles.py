@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from django.core.exceptions import ValidationError
 from django.core.validators import URLValidator
@@ -14,6 +14,8 @@ from scheduler.people.account_keys import good_name
 from scheduler.people.teams.team_refusals import TeamRefused
 
 MAX_DESCRIPTION, MAX_COUNTRY, MAX_URL = 10_000, 64, 200
+#: Fields in which everybody reads what the founder wrote.
+PUBLIC_TEXTS: Final = ("name", "url", "description", "country")
 _check_url = URLValidator(schemes=["http", "https"])
 
 

@@ -157,14 +157,17 @@ def why_still(queue: WaitingQueue, *, now: datetime) -> tuple[str, str] | None:
 
 
 def room_for_host(
-    queue: QueueFacts, *, free_slots: int | None, chosen_for_others: int
+    queue: QueueFacts, *, free_slots: int | None, chosen_for_others: int, sent_before: int = 0
 ) -> int | None:
     """Return how many results of a queue one claim may send to a host; None means any number.
 
     `free_slots` is the number of free slots (None without a limit), `chosen_for_others` the number
-    of results of the queue that the same claim sends to other hosts.
+    of results of the queue that the same claim sends to other hosts, and `sent_before` the number
+    that the same batch of RPCs has already sent, whose slots are not free.
     """
-    shared = [limit for limit in (free_slots, queue.max_new_per_claim) if limit is not None]
+    shared = [free_slots] if free_slots is not None else []
+    if queue.max_new_per_claim is not None:
+        shared.append(queue.max_new_per_claim - sent_before)
     limits = [max(0, limit - chosen_for_others) for limit in shared]
     if queue.max_new_per_host is not None:
         limits.append(queue.max_new_per_host)

@@ -33,6 +33,7 @@ from scheduler.people.account_keys import AccountRefused
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.personal_data.consents import Chosen
 from scheduler.people.providers import identities
+from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.throttle import TooManyAttempts, UsedCode
 from scheduler.web.texts import translated
 
@@ -320,10 +321,15 @@ class ProfileForm(forms.Form):
         field = self.fields["show_hosts"]
         field.help_text = str(field.help_text).format(page=page)
 
-    def save(self, account: Account) -> None:
+    def save(self, account: Account) -> bool:
+        """Store the values; return False, with an error at the home page, if it is refused."""
         profile = dict(self.cleaned_data)
         chosen = Chosen(**{name: profile.pop(name) for name in Chosen.__slots__})
-        accounts.change_profile(account, profile, chosen=chosen, now=timezone.now())
+        try:
+            accounts.change_profile(account, profile, chosen=chosen, now=timezone.now())
+        except UnconfirmedAddress as refusal:
+            self.add_error("url", translated(str(refusal)))
+        return self.is_valid()
 
     def clean_name(self) -> str:
         return _checked(account_keys.good_name, self.cleaned_data["name"])

@@ -38,6 +38,7 @@ from scheduler.people import (
 )
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.personal_data import erasure, own_data
+from scheduler.people.publishing import confirmed_addresses
 from scheduler.people.teams import SuccessorChanged
 from scheduler.web import credit_charts, texts
 from scheduler.web.accounts import forms
@@ -106,8 +107,7 @@ def sensitive(view: OwnView[P]) -> View[P]:
 def home(request: HttpRequest, account: Account) -> HttpResponseBase:
     """Return the page of the account, with the form of its name, country and consents."""
     form = forms.ProfileForm(request.POST or None, account=account)
-    if request.method == "POST" and form.is_valid():
-        form.save(account)
+    if request.method == "POST" and form.is_valid() and form.save(account):
         messages.success(request, _("Your changes are saved."))
         return redirect("account_home")
     context = {
@@ -115,7 +115,7 @@ def home(request: HttpRequest, account: Account) -> HttpResponseBase:
         "form": form,
         "total_credit": texts.number(account.total_credit),
         "recent_credit": texts.number(account.expavg_credit, 1),
-        "is_confirmed": email_changes.is_confirmed(account),
+        "is_confirmed": confirmed_addresses.is_confirmed(account),
         "sends_mail": sends_mail(),
         "email_change": email_changes.pending(account, now=timezone.now()),
         "has_second_factor": second_factors.has_one(account),

@@ -25,9 +25,9 @@ def find(team_id: int) -> Team:
 
 
 def led(account: Account, team_id: int) -> Team:
-    """Return the team; raise 404 if the account is not its founder."""
+    """Return the team; raise 404 if the account is not its founder, who is a member."""
     team = find(team_id)
-    if team.founder_id != account.pk:
+    if not team_reads.is_founder(team, account):
         raise Http404
     return team
 

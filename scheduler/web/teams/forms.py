@@ -13,6 +13,7 @@ from django.utils.translation import pgettext_lazy
 
 from scheduler.models import Team
 from scheduler.people.account_keys import BadName
+from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.teams import TakenName, TeamRefused
 from scheduler.people.teams.team_profiles import (
     MAX_COUNTRY,
@@ -82,7 +83,7 @@ class TeamForm(forms.Form):
         except TooManyAttempts as refusal:
             self.refusal = refusal
             self.add_error(None, translated(str(refusal)))
-        except TeamRefused as refusal:
+        except (TeamRefused, UnconfirmedAddress) as refusal:
             self.add_error(None, translated(str(refusal)))
 
 

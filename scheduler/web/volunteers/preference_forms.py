@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from django import forms
-from django.core.exceptions import ValidationError
 from django.http import QueryDict
 from django.utils.formats import localize
 from django.utils.functional import lazy
@@ -18,6 +17,9 @@ from scheduler.boinc import own_preferences
 from scheduler.boinc.own_preferences import OwnPreferences, Setting
 from scheduler.models import App
 from scheduler.web.texts import translated
+from scheduler.web.volunteers import keyword_fields
+from scheduler.web.volunteers.keyword_fields import KeywordLists
+from scheduler.work.volunteers import used_keywords
 
 _lazily_translated = lazy(translated, str)
 
@@ -30,10 +32,11 @@ _MAX_KEYWORDS_LENGTH: Final = 12 * own_preferences.MAX_KEYWORDS
 
 @dataclass(frozen=True, slots=True)
 class FieldGroup:
-    """Fields of a form that are shown together."""
+    """Fields of a form that are shown together; `keywords` are lists of more fields."""
 
     title: str
     visible_fields: list[forms.BoundField]
+    keywords: KeywordLists | None = None
 
 
 class PreferencesForm(forms.Form):
@@ -64,7 +67,7 @@ class PreferencesForm(forms.Form):
         self.data = data
         entered, current = self.texts(self.values()), self.texts(stored.values)
         for name in entered:
-            if _comparable(entered[name]) != _comparable(current[name]) and name in self.fields:
+            if name in self.fields and _comparable(entered[name]) != _comparable(current[name]):
                 text = self._in_words(name, current[name])
                 self.add_error(name, _("The stored value is now: {}.").format(text))
 
@@ -72,7 +75,8 @@ class PreferencesForm(forms.Form):
         if isinstance(value, bool):
             return _("on") if value else _("off")
         if choices := getattr(self.fields[name], "choices", None):
-            labels = [str(label) for choice, label in choices if choice in value]
+            values = [value] if isinstance(value, str) else value
+            labels = [str(label) for choice, label in choices if choice in values]
             return ", ".join(labels) or _("none")
         return str(value) or _("none")
 
@@ -139,7 +143,11 @@ def _shown(setting: Setting, value: float) -> float | bool:
 
 
 class ProjectForm(PreferencesForm):
-    """The form of the preferences for this project."""
+    """The form of the preferences for this project.
+
+    Each keyword has a field (`keyword_fields`); `keywords_yes` and `keywords_no` add others by
+    their numbers, and are empty at first.
+    """
 
     resource_share = forms.FloatField(
         min_value=0,
@@ -160,8 +168,18 @@ class ProjectForm(PreferencesForm):
     allow_beta = forms.BooleanField(required=False)
     max_held = forms.IntegerField(min_value=0, max_value=own_preferences.MAX_LIMIT)
     max_cpus = forms.IntegerField(min_value=0, max_value=own_preferences.MAX_LIMIT)
-    keywords_yes = forms.CharField(required=False, max_length=_MAX_KEYWORDS_LENGTH)
-    keywords_no = forms.CharField(required=False, max_length=_MAX_KEYWORDS_LENGTH)
+    keywords_yes = forms.CharField(
+        label=gettext_lazy("Prefer keywords by number"),
+        help_text=gettext_lazy("For keywords that are not listed. Separate the numbers by commas."),
+        required=False,
+        max_length=_MAX_KEYWORDS_LENGTH,
+    )
+    keywords_no = forms.CharField(
+        label=gettext_lazy("Exclude keywords by number"),
+        help_text=gettext_lazy("For keywords that are not listed. Separate the numbers by commas."),
+        required=False,
+        max_length=_MAX_KEYWORDS_LENGTH,
+    )
     groups: Mapping[str, tuple[str, ...]] = {
         gettext_noop("Share and devices"): ("resource_share", "devices"),
         gettext_noop("Limits"): ("max_held", "max_cpus"),
@@ -170,16 +188,27 @@ class ProjectForm(PreferencesForm):
     }
 
     def __init__(self, data: QueryDict | None = None, *, stored: OwnPreferences) -> None:
+        self._stored = stored.values
+        self._keywords = keyword_fields.numbers_with_fields(stored.values, data or ())
         super().__init__(data, stored=stored)
         for name, label in own_preferences.PROJECT_LABELS.items():
-            if name in self.fields:
+            if name in self.fields and not self.fields[name].label:
                 self.fields[name].label = translated(label.text)
                 self.fields[name].help_text = translated(label.help)
-        for name in ("keywords_yes", "keywords_no"):
-            self.fields[name].help_text += " " + _("Separate the numbers by commas.")
         self.fields["selected_apps"].choices = _app_choices(  # type: ignore[attr-defined]
             stored.values["selected_apps"]
         )
+        for number in self._keywords:
+            self.fields[keyword_fields.field_name(number)] = keyword_fields.new_field(number)
+
+    def field_groups(self) -> Iterator[FieldGroup]:
+        for group in super().field_groups():
+            if group.visible_fields[0].name == "keywords_yes":
+                used = used_keywords.read()
+                lists = keyword_fields.lists_of(self, used=used, stored=self._stored)
+                yield replace(group, keywords=lists)
+            else:
+                yield group
 
     def texts(self, values: Mapping[str, Any]) -> dict[str, Any]:
         share = values["resource_share"]
@@ -187,37 +216,55 @@ class ProjectForm(PreferencesForm):
             **values,
             "resource_share": int(share) if share == int(share) else share,
             "devices": [kind for kind, _label in _DEVICES if kind not in values["devices_off"]],
-            "keywords_yes": ", ".join(map(str, values["keywords_yes"])),
-            "keywords_no": ", ".join(map(str, values["keywords_no"])),
+            "keywords_yes": "",
+            "keywords_no": "",
+            **{
+                keyword_fields.field_name(number): keyword_fields.choice_of(number, values)
+                for number in self._keywords
+            },
         }
 
     def clean_keywords_yes(self) -> tuple[int, ...]:
-        return _keywords(self.cleaned_data["keywords_yes"])
+        return keyword_fields.parse_numbers(self.cleaned_data["keywords_yes"])
 
     def clean_keywords_no(self) -> tuple[int, ...]:
-        return _keywords(self.cleaned_data["keywords_no"])
+        return keyword_fields.parse_numbers(self.cleaned_data["keywords_no"])
+
+    def clean(self) -> dict[str, Any]:
+        """Check that no keyword is chosen in both fields of numbers, and the number of choices."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        both = {*cleaned.get("keywords_yes", ())} & {*cleaned.get("keywords_no", ())}
+        if both:
+            text = _("Keyword {} cannot be preferred and excluded.").format(min(both))
+            self.add_error("keywords_no", text)
+        elif not self.errors:
+            lists = zip(("keywords_yes", "keywords_no"), self._keyword_lists(), strict=True)
+            for name, numbers in lists:
+                if len(numbers) > own_preferences.MAX_KEYWORDS:
+                    most = own_preferences.MAX_KEYWORDS
+                    self.add_error(name, _("Give at most {} keywords.").format(most))
+        return cleaned
 
     def values(self) -> dict[str, Any]:
-        cleaned = dict(self.cleaned_data)
-        cleaned.pop("version", None)
+        cleaned = {name: self.cleaned_data[name] for name in self.base_fields}
+        del cleaned["version"]
         used = cleaned.pop("devices", ())
         cleaned["devices_off"] = tuple(kind for kind, _label in _DEVICES if kind not in used)
         cleaned["selected_apps"] = tuple(cleaned.get("selected_apps", ()))
+        cleaned["keywords_yes"], cleaned["keywords_no"] = self._keyword_lists()
         return cleaned
 
+    def _keyword_lists(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the preferred and the excluded keywords of a valid form.
 
-def _keywords(text: str) -> tuple[int, ...]:
-    words = text.replace(",", " ").split()
-    if not all(word.isascii() and word.isdecimal() and len(word) <= 10 for word in words):  # noqa: PLR2004  digits
-        raise ValidationError(_("Give the numbers of keywords, separated by commas."))
-    numbers = tuple(dict.fromkeys(map(int, words)))
-    if not all(0 < number <= own_preferences.MAX_ID for number in numbers):
-        raise ValidationError(
-            _("Give numbers of keywords from 1 to {}.").format(own_preferences.MAX_ID)
-        )
-    if len(numbers) > own_preferences.MAX_KEYWORDS:
-        raise ValidationError(_("Give at most {} keywords.").format(own_preferences.MAX_KEYWORDS))
-    return numbers
+        A keyword without a field in the sent form keeps its choice.
+        """
+        cleaned = self.cleaned_data
+        names = {number: keyword_fields.field_name(number) for number in self._keywords}
+        choices = {number: cleaned[name] for number, name in names.items() if name in self.data}
+        choices |= dict.fromkeys(cleaned["keywords_yes"], keyword_fields.YES)
+        choices |= dict.fromkeys(cleaned["keywords_no"], keyword_fields.NO)
+        return keyword_fields.changed_lists(self._stored, choices)
 
 
 def _app_choices(selected: tuple[int, ...]) -> list[tuple[int, str]]:

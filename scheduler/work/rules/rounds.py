@@ -144,10 +144,10 @@ def unix(at: datetime) -> float:
 
 
 def cpu_utilization(samples: Sequence[UsageFacts]) -> tuple[float | None, ...]:
-    """Return the CPUs in use at each sample: the CPU time per second since the sample before.
+    """Return the CPUs in use at each sample, as reported or else computed from the times.
 
-    The first sample is compared with the start of the program.  None if a time is missing or did
-    not grow.
+    The computed value is the CPU time per second since the last sample with times; the first sample
+    is compared with the start of the program.  None if a time is missing or did not grow.
     """
     shares: list[float | None] = []
     cpu = elapsed = 0.0
@@ -158,7 +158,7 @@ def cpu_utilization(samples: Sequence[UsageFacts]) -> tuple[float | None, ...]:
             if seconds > 0 and sample.cpu_time >= cpu:
                 share = (sample.cpu_time - cpu) / seconds
             cpu, elapsed = sample.cpu_time, sample.elapsed_time
-        shares.append(share)
+        shares.append(share if sample.cpu_utilization is None else sample.cpu_utilization)
     return tuple(shares)
 
 

@@ -93,6 +93,21 @@ def test_publish_app_publishes_a_script_for_every_unix_platform(tmp_path: Path) 
 
 
 @pytest.mark.usefixtures("command_apps")
+def test_publish_app_publishes_with_an_automatic_roll_back() -> None:
+    made = ["--create-app", "--kind", "command", "--rollout-percent", "10"]
+    for limit in ("-1", "100"):
+        with pytest.raises(CommandError, match=f"The limit is {limit} %. Hint"):
+            run("publish_app", "sh", "1.00", LINUX, *made, f"--max-error-percent={limit}")
+    with pytest.raises(CommandError, match=r"The number of results is 0\. Hint"):
+        run("publish_app", "sh", "1.00", LINUX, *made, "--min-rollback-results", "0")
+    limits = ["--max-error-percent", "5", "--min-rollback-results", "20"]
+    run("publish_app", "sh", "1.00", LINUX, *made, *limits)
+    version = AppVersion.objects.get()
+    assert (version.rollout_percent, version.max_error_percent) == (10, 5)
+    assert version.min_rollback_results == 20
+
+
+@pytest.mark.usefixtures("command_apps")
 def test_publish_app_publishes_command_and_container_apps_without_files() -> None:
     made = ["--create-app", "--kind"]
     assert "with 1 file." in run("publish_app", "sh", "1.00", *made, "command")

@@ -15,7 +15,7 @@ from django.utils import timezone
 from scheduler.apps import plan_class_store
 from scheduler.apps.plan_class_store import BadSpec, PlanClassInUse, UnknownHost, UnknownPlanClass
 from scheduler.hosts.machines import Gpu, Machine
-from scheduler.models import Host, PlanClass
+from scheduler.models import AuditEntry, Host, PlanClass
 from tests.conftest import NOON
 from tests.rows import a_host, an_app, an_app_version
 
@@ -111,26 +111,40 @@ class TestWrite:
 class TestRemove:
     def test_unused_plan_class_is_removed(self) -> None:
         write("mt", "{}")
-        plan_class_store.remove("mt", dry_run=True)
+        plan_class_store.remove("mt", now=NOON, dry_run=True)
         assert PlanClass.objects.exists()
-        plan_class_store.remove("mt")
+        plan_class_store.remove("mt", now=NOON)
         assert not PlanClass.objects.exists()
+
+    def test_creation_change_and_removal_are_in_the_audit_log(self) -> None:
+        write("mt", "{}", dry_run=True)
+        write("mt", "{}")
+        write("mt", "{}")
+        write("mt", '{"max_threads": 2}')
+        plan_class_store.remove("mt", now=NOON, dry_run=True)
+        plan_class_store.remove("mt", now=NOON)
+        entries = AuditEntry.objects.filter(event="plan_class_changed", subject="plan class mt")
+        assert list(entries.order_by("pk").values_list("details", flat=True)) == [
+            {"added": True},
+            {"changed": ["spec"]},
+            {"deleted": True},
+        ]
 
     def test_plan_class_of_an_app_version_is_not_removed(self) -> None:
         write("mt", "{}")
         an_app_version(an_app("sieve"), plan_class="mt", deprecated=True, version_num=123)
         with pytest.raises(PlanClassInUse, match=r"mt is named by 1 app version \(sieve 1\.23 "):
-            plan_class_store.remove("mt")
+            plan_class_store.remove("mt", now=NOON)
         assert PlanClass.objects.exists()
 
     def test_removing_an_unknown_plan_class_is_refused_and_the_error_lists_existing_ones(
         self,
     ) -> None:
         with pytest.raises(UnknownPlanClass, match="create the first"):
-            plan_class_store.remove("mt")
+            plan_class_store.remove("mt", now=NOON)
         write("mt", "{}")
         with pytest.raises(UnknownPlanClass, match=r"no plan class mtt\. Hint: there are mt\."):
-            plan_class_store.remove("mtt")
+            plan_class_store.remove("mtt", now=NOON)
 
 
 class TestTry:

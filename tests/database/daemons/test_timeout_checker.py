@@ -6,23 +6,30 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from daemons import timeout_checker, transitioner
 from daemons.tally import WHOLE
 from daemons.timeout_checker import RECOUNT_WINDOW
-from scheduler.lifecycle import Because
+from scheduler.lifecycle import Because, Target
 from scheduler.models import (
     Account,
     App,
     Heartbeat,
     HostAppVersion,
+    HostToken,
     LedgerEntry,
     Outage,
     Queue,
+    QueueSlot,
     Refusal,
     Result,
     Team,
+    UsageSample,
 )
+from scheduler.queues import named_queues
+from scheduler.queues.facts import FOREVER
 from scheduler.work.explain import explanation_of
 from tests import rows
 from tests.conftest import NOON
@@ -165,6 +172,121 @@ def test_the_acknowledgement_timeout_restarts_after_an_outage():
     an_unacknowledged()
     assert a_pass(timeout_checker).seen == 0
     assert a_pass(timeout_checker, now=rows.hours(0.05)).seen == 1
+
+
+# Hosts of the pool
+
+
+def a_claim(*, trusted=True, app=None, queue=None, **fields):
+    """Create a result in progress of a queue, which its host has not acknowledged for an hour."""
+    queue = queue or Queue.objects.create(name="lab", created_at=NOON, trusted=trusted)
+    workunit = rows.a_workunit(app, transition_at=None, queue=queue)
+    target = {"target_kind": Target.QUEUE, "target_id": queue.pk}
+    return rows.a_result(workunit, "sent", **target | {"sent_at": rows.hours(-1)} | fields)
+
+
+def enroll(host, **fields):
+    digest = f"{HostToken.objects.count():064}"
+    HostToken.objects.create(host=host, token_hash=digest, created_at=NOON, **fields)
+
+
+def test_a_claim_of_a_host_of_the_pool_times_out_after_300_seconds():
+    claimed = a_claim(sent_at=NOON)
+    enroll(claimed.host)
+    for seconds, late in ((299, 0), (300, 1)):
+        tally = a_pass(timeout_checker, now=NOON + timedelta(seconds=seconds))
+        assert tally.counts["never acknowledged"] == late
+    claimed.refresh_from_db()
+    assert (claimed.server_state, claimed.outcome) == (5, 4)
+    entry = LedgerEntry.objects.get(result_id=claimed.pk)
+    assert Because(entry.because) is Because.NEVER_ACKNOWLEDGED
+    claimed.workunit.refresh_from_db()
+    assert rows.due_at(claimed.workunit) == NOON + timedelta(seconds=300)
+
+
+def test_a_claim_with_an_infinite_deadline_frees_its_slot_when_the_host_is_lost():
+    queue = named_queues.create(name="lab", now=NOON, trusted=True, max_in_progress=1)
+    claimed = a_claim(queue=queue, report_deadline=NOON + FOREVER)
+    QueueSlot.objects.update(result=claimed)
+    enroll(claimed.host)
+    enroll(claimed.host)
+    assert a_pass(timeout_checker).sentence() == "1 result: 1 never acknowledged"
+    assert QueueSlot.objects.get().result_id is None
+
+
+def test_a_claim_that_the_host_has_acknowledged_is_kept():
+    claimed = a_claim(acknowledged_at=rows.hours(-0.9))
+    enroll(claimed.host)
+    assert a_pass(timeout_checker).sentence() == "nothing to do"
+
+
+def test_a_claim_whose_usage_the_host_reports_is_kept():
+    claimed = a_claim()
+    enroll(claimed.host)
+    UsageSample.objects.create(result_id=claimed.pk, at=rows.hours(-0.9), fraction_done=0.1)
+    assert a_pass(timeout_checker).sentence() == "nothing to do"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [None, {"revoked_at": rows.hours(-0.1)}, {"expire_at": rows.hours(-0.1)}],
+    ids=["none", "revoked", "expired"],
+)
+def test_hosts_outside_of_the_pool_keep_what_they_have_not_acknowledged(token):
+    claimed = a_claim()
+    enroll(rows.a_host())
+    if token is not None:
+        enroll(claimed.host, **token)
+    assert a_pass(timeout_checker).sentence() == "nothing to do"
+
+
+def test_a_host_of_the_pool_keeps_unacknowledged_results_of_other_work():
+    plain = rows.a_result(rows.a_workunit(transition_at=None), "sent", sent_at=rows.hours(-1))
+    enroll(plain.host)
+    a_claim(trusted=False, host=plain.host)
+    assert a_pass(timeout_checker).sentence() == "nothing to do"
+
+
+@pytest.mark.parametrize(("minutes", "late"), [(61, 0), (59, 1)])
+def test_the_ack_timeout_of_an_app_replaces_that_of_the_pool(minutes, late):
+    claimed = a_claim(app=rows.an_app(ack_timeout=timedelta(minutes=minutes)))
+    enroll(claimed.host)
+    assert a_pass(timeout_checker).seen == late
+
+
+def test_the_timeout_of_the_pool_restarts_after_an_outage():
+    Outage.objects.create(
+        began_at=rows.hours(-2), ended_at=rows.hours(-0.05), applied_at=rows.hours(0)
+    )
+    enroll(a_claim().host)
+    assert a_pass(timeout_checker).seen == 0
+    assert a_pass(timeout_checker, now=rows.hours(0.05)).seen == 1
+
+
+def test_results_of_the_pool_are_read_by_host_among_many_results_in_progress():
+    claimed = a_claim()
+    enroll(claimed.host)
+    others = [rows.a_host() for _ in range(20)]
+    app = rows.an_app()
+    for number in range(400):
+        workunit = rows.a_workunit(app, transition_at=None)
+        rows.a_result(workunit, "sent", host=others[number % 20], acknowledged_at=NOON)
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE result, host_token, queue, app, usage_sample")
+    with CaptureQueriesContext(connection) as captured:
+        a_pass(timeout_checker)
+    [text] = [query["sql"] for query in captured.captured_queries if "timed_out AS" in query["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("EXPLAIN (FORMAT JSON) " + text.replace("%", "%%"), ())
+        (plan,) = cursor.fetchone()
+    [node] = [node for node in nodes(plan[0]["Plan"]) if node.get("Alias") == "held"]
+    indexes = {each["Index Name"] for each in nodes(node) if "Index Name" in each}
+    assert indexes == {"results_held_by_host"}, node
+
+
+def nodes(plan):
+    """Return a node of a plan and all nodes below it."""
+    return [plan, *(each for child in plan.get("Plans", ()) for each in nodes(child))]
 
 
 # Outages

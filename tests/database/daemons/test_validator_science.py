@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pytest
@@ -475,6 +476,87 @@ def test_loaded_outputs_are_cleaned_up_after_the_comparison(tmp_path):
     asking(f"tidy {notes[0]}", f"tidy {notes[1]}", app=app)
     a_pass(validator)
     assert [note.read_text() for note in notes] == ["tidied"] * 2
+
+
+# Edited plug-ins
+
+PLUGIN = """
+from pathlib import Path
+from {helper} import same
+
+class Judge:
+    def prepare(self, outputs, _options):
+        return Path(outputs[0].path).read_text()
+
+    def agree(self, one, other):
+        return same(one, other)
+"""
+SAME_LETTER = "def same(one, other):\n    return one[0] == other[0]\n"
+SAME_LENGTH = "def same(one, other):\n    return len(one) == len(other)\n"
+
+
+def verdicts(app):
+    """Compare two outputs with the same letter and a third one that has the length of the first."""
+    _workunit, results = asking("apple", "ant", "bread", app=app)
+    a_pass(validator)
+    return states(results)
+
+
+@pytest.mark.parametrize(
+    ("module", "has_init"),
+    [("judging", False), ("judges/judging", True), ("judges/late/judging", False)],
+)
+def test_an_edited_plugin_takes_effect_at_the_next_call(settings, module, has_init):
+    science = settings.VAR_DIR / "science"
+    file, helper = science / f"{module}.py", science / f"{module}_rules.py"
+    file.parent.mkdir(parents=True)
+    if has_init:
+        for folder in file.relative_to(science).parents[:-1]:
+            (science / folder / "__init__.py").touch()
+    dotted = module.replace("/", ".")
+    file.write_text(PLUGIN.format(helper=f"{dotted}_rules"))
+    helper.write_text(SAME_LETTER)
+    app = an_app(validator=f"python:{dotted}.Judge")
+    assert verdicts(app) == [GOOD, GOOD, WRONG]
+    # An unchanged module stays in its worker.
+    [before] = worker_of(app)
+    assert verdicts(app) == [GOOD, GOOD, WRONG]
+    assert worker_of(app) == [before]
+    # A module that the plug-in imports is edited in place, then the plug-in is replaced by a file
+    # of the same size and time.
+    helper.write_text(SAME_LENGTH)
+    assert verdicts(app) == [GOOD, WRONG, GOOD]
+    [second] = worker_of(app)
+    assert second is not before
+    assert not before.is_usable()
+    edited = file.with_suffix(".new")
+    edited.write_text(file.read_text().replace("same(one, other)", "one != other    "))
+    times = file.stat()
+    os.utime(edited, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert edited.stat().st_size == times.st_size
+    edited.replace(file)
+    assert verdicts(app) == [GOOD, GOOD, GOOD]
+
+
+def worker_of(app):
+    """Return the running workers of an app's validator."""
+    name = f"validator {app.validator}"
+    return [each for each in worker._own.values() if each.profile.name == name]
+
+
+def test_files_of_data_in_the_science_folder_are_not_searched(settings):
+    science = settings.VAR_DIR / "science"
+    (science / "data").mkdir(parents=True)
+    (science / "data" / "table.py").touch()
+    (science / "judging.py").touch()
+    loop = science / "loop"
+    loop.mkdir()
+    (loop / "__init__.py").touch()
+    (loop / "loop").symlink_to(loop)
+    found = list(worker._module_versions(str(science), ["judging", "Judge"]))
+    assert (science / "judging.py").stat().st_ino in [version[1] for version in found]
+    assert (science / "data" / "table.py").stat().st_ino not in [version[1] for version in found]
+    assert len(found) < 20
 
 
 def test_the_worker_target_resolves_to_compare_message():

@@ -329,6 +329,22 @@ def test_a_ramp_limit_holds_for_all_hosts_of_a_claim_together() -> None:
     assert [len(names) for names in ask_together(clients(1), seconds=9 * 3600)] == [3]
 
 
+@pytest.mark.parametrize("limit", [None, 9])
+def test_a_ramp_limit_counts_what_the_same_batch_has_sent_before(
+    limit: int | None, other: Any
+) -> None:
+    """The second host's workunit is locked, so that it is searched again after the first claim."""
+    app = an_app()
+    queue = a_queue(max_new_per_claim=2, max_in_progress=limit, priority_group=1)
+    workunits(app, 6, queue=queue)
+    workunits(app, 1)
+    other.execute("SELECT FROM workunit WHERE name = 'upper_6' FOR NO KEY UPDATE")
+    assert ask_together(clients(2), seconds=2 * 3600) == [["upper_0_0", "upper_1_0"], []]
+    assert in_progress(queue) == 2
+    other.rollback()
+    assert not violations()
+
+
 def test_hosts_of_one_claim_share_the_free_slots() -> None:
     queue = a_queue(max_in_progress=4)
     workunits(an_app(), 9, queue=queue)

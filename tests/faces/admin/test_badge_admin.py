@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
 
+from scheduler.credit import badge_awards
+from scheduler.credit.badge_awards import HolderCounts
 from scheduler.models import Account, AccountBadge, AuditEntry, Badge, Team, TeamBadge
 from scheduler.people import accounts, roles
 from tests.conftest import NOON
+from tests.faces.admin.test_credit_grants import hidden
+from tests.faces.admin.test_revalidation_pages import numbers
 from tests.rows import an_account
 
 pytestmark = pytest.mark.django_db
@@ -75,7 +80,19 @@ def test_operator_creates_previews_publishes_and_assigns_a_badge(operator):
     assert "accounts: 1" in text
     assert "<svg" in text
     assert 'value="100"' in text
-    operator.post(path, EDITED)
+    text = unescape(operator.post(path, EDITED).content.decode())
+    assert "Really change this badge?" in text
+    assert numbers(text) == {
+        "accounts that have it": "0",
+        "teams that have it": "0",
+        "new awards": "1",
+        "withdrawn awards": "0",
+    }
+    assert "<li>Threshold: 100 → 50</li>" in text
+    assert "<li>Is published: False → True</li>" in text
+    badge.refresh_from_db()
+    assert (badge.is_published, badge.threshold) == (False, 100)
+    operator.post(path, hidden(text) | {"confirmed": "yes"})
     badge.refresh_from_db()
     assert (badge.is_published, badge.rule, badge.threshold) == (True, "total_credit", 50)
     action = {"action": "assign", "_selected_action": [badge.pk]}
@@ -86,7 +103,15 @@ def test_operator_creates_previews_publishes_and_assigns_a_badge(operator):
     assert AccountBadge.objects.get().account.name == "ada"
     assert events() == [
         ("badge_changed", "operator@example.org", {"added": True}),
-        ("badge_changed", "operator@example.org", {"changed": ["Is published", "Threshold"]}),
+        (
+            "badge_changed",
+            "operator@example.org",
+            {
+                "before": {"is_published": False, "threshold": "100"},
+                "is_published": True,
+                "threshold": "50",
+            },
+        ),
     ]
     entry = AuditEntry.objects.get(event="action_taken")
     assert (entry.actor, entry.details["action"]) == ("operator@example.org", "assign")
@@ -112,6 +137,24 @@ def test_bad_badges_are_refused(operator, changed):
     assert answer.status_code == 200
     assert answer.context["errors"]
     assert not Badge.objects.exists()
+
+
+def test_confirmation_of_an_older_state_of_a_badge_shows_a_new_preview(operator):
+    badge = a_badge(title="First")
+    path = f"{BADGES}{badge.pk}/change/"
+    sent = FORM | {"name": "helper", "title": "Third", "threshold": ""}
+    preview = hidden(operator.post(path, sent).content.decode()) | {"confirmed": "yes"}
+    Badge.objects.update(title="Second")
+    text = operator.post(path, preview).content.decode()
+    assert "has changed since the preview. This is the new preview." in text
+    assert "<li>Title: Second → Third</li>" in text
+    badge.refresh_from_db()
+    assert badge.title == "Second"
+    assert not events()
+    assert operator.post(path, sent | {"confirmed": "yes"}).status_code == 200
+    operator.post(path, hidden(text) | {"confirmed": "yes"})
+    badge.refresh_from_db()
+    assert badge.title == "Third"
 
 
 def test_bad_threshold_of_an_existing_badge_is_refused(operator):
@@ -177,6 +220,30 @@ def test_badge_is_deleted_with_its_awards(operator):
     assert not Badge.objects.exists()
     assert not AccountBadge.objects.exists()
     assert [event for event, _, _ in events()] == ["badge_changed"]
+
+
+def test_deletion_shows_how_many_accounts_and_teams_lose_each_badge(
+    operator, django_assert_max_num_queries
+):
+    helper, unused = a_badge(for_teams=True), a_badge(name="unused")
+    for name in ("ada", "eve"):
+        AccountBadge.objects.create(badge=helper, account=an_account(name), created_at=NOON)
+    reds = Team.objects.create(name="Reds", created_at=NOON)
+    TeamBadge.objects.create(badge=helper, team=reds, created_at=NOON)
+    # The stored numbers leave out accounts that do not share their statistics.
+    assert (helper.account_count, helper.team_count) == (0, 0)
+    with django_assert_max_num_queries(1):
+        counts = badge_awards.count_holders([helper.pk, unused.pk])
+    assert counts == {helper.pk: HolderCounts(2, 1), unused.pk: HolderCounts(0, 0)}
+    lines = ("helper: accounts that lose it 2, teams that lose it 1", "Badges of accounts: 2")
+    text = operator.get(f"{BADGES}{helper.pk}/delete/").content.decode()
+    for line in (*lines, "Badges of teams: 1"):
+        assert line in text
+    action = {"action": "delete_selected", "_selected_action": [helper.pk, unused.pk]}
+    text = operator.post(BADGES, action).content.decode()
+    for line in (*lines, "unused: accounts that lose it 0, teams that lose it 0", "Badges: 2"):
+        assert line in text
+    assert Badge.objects.count() == 2
 
 
 @pytest.mark.parametrize("role", ["read-only", "moderator", "publisher"])

@@ -291,6 +291,41 @@ def test_preview_shows_the_files_and_what_each_version_replaces(admin: Client, a
     assert {version.files.get().file.sha256 for version in published} == {digest}
 
 
+def test_version_is_published_with_an_automatic_roll_back(admin: Client, app: App) -> None:
+    fields = {"rollout_percent": "10", "max_error_percent": "5", "min_rollback_results": "20"}
+    answer = show(admin, app, a_file(PROGRAM), **fields)
+    text = unescape(answer.content.decode())
+    assert "sent to 10 % of the hosts that fit, and rolled back if more than 5 %" in text
+    assert "of at least 20 results fail" in text
+    assert confirm(admin, answer).status_code == 302
+    version = AppVersion.objects.get()
+    assert (version.rollout_percent, version.max_error_percent) == (10, 5)
+    assert version.min_rollback_results == 20
+
+
+def test_version_without_a_limit_is_not_rolled_back(admin: Client, app: App) -> None:
+    answer = show(admin, app, a_file(PROGRAM), max_error_percent="", min_rollback_results="")
+    assert "rolled back" not in answer.content.decode()
+    confirm(admin, answer)
+    version = AppVersion.objects.get()
+    assert (version.max_error_percent, version.min_rollback_results) == (None, 50)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"max_error_percent": "100"},
+        {"max_error_percent": "-1"},
+        {"min_rollback_results": "0"},
+        {"min_rollback_results": "1000001"},
+        {"rollout_percent": "101"},
+    ],
+)
+def test_roll_back_out_of_range_is_refused(admin: Client, app: App, field: dict[str, str]) -> None:
+    assert "Ensure this value is" in errors_of(show(admin, app, a_file(PROGRAM), **field))
+    assert not AppVersion.objects.exists()
+
+
 def test_older_number_and_repeated_version_are_named_in_the_preview(
     admin: Client, app: App
 ) -> None:

@@ -127,3 +127,117 @@ def test_administrator_whom_staff_make_the_founder_is_no_administrator(team, eve
     team.refresh_from_db()
     assert team.founder_id == eve.pk
     assert not TeamAdministrator.objects.exists()
+
+
+# Changes by staff
+
+
+def audited() -> list[tuple[str, str, dict]]:
+    rows = AuditEntry.objects.filter(event="team_changed", actor="mod@example.org").order_by("pk")
+    return [(row.actor, row.subject, row.details) for row in rows]
+
+
+def founder_of(team: Team) -> int | None:
+    return Team.objects.get(pk=team.pk).founder_id
+
+
+def errors_of(answer) -> str:
+    assert answer.status_code == 200
+    return str(answer.context["errors"])
+
+
+def test_team_that_staff_add_has_no_founder_and_is_audited():
+    superuser = staff_member("mod")
+    Account.objects.update(is_superuser=True)
+    ada = an_account("ada")
+    fields = {"name": " New team", "joinable": "on", "founder": ada.pk}
+    form = superuser.get("/admin/scheduler/team/add/").context["adminform"].form
+    assert "founder" not in form.fields
+    submit(superuser, "/admin/scheduler/team/add/", **fields)
+    team = Team.objects.get()
+    assert (team.name, team.founder, team.joinable) == ("New team", None, True)
+    assert team.created_at is not None
+    details = {"created": True, "founder": None}
+    assert audited() == [("mod@example.org", f"team {team.pk} New team", details)]
+    assert not Account.objects.filter(team=team).exists()
+
+
+def test_changes_by_staff_are_audited_by_the_names_of_the_fields(team):
+    moderator = staff_member("mod", "moderator")
+    text = "one\r\ntwo"
+    submit(moderator, page_of(team), country="Peru", description=text)
+    team.refresh_from_db()
+    assert (team.country, team.description) == ("Peru", "one\ntwo")
+    details = {"changed": ["country", "description"]}
+    assert audited() == [("mod@example.org", f"team {team.pk} The primes", details)]
+    # The browser sends the stored text with other line ends.
+    submit(moderator, page_of(team), description=text)
+    assert len(audited()) == 1
+
+
+def test_change_of_the_founder_by_staff_is_audited(team):
+    ada, eve = (Account.objects.get(name=name) for name in ("ada", "eve"))
+    moderator = staff_member("mod", "moderator")
+    submit(moderator, page_of(team), founder=eve.pk, country="Peru")
+    assert founder_of(team) == eve.pk
+    assert Team.objects.get().country == "Peru"
+    submit(moderator, page_of(team), founder="")
+    assert founder_of(team) is None
+    assert [details for _, _, details in audited()] == [
+        {"founder": eve.pk, "former_founder": ada.pk},
+        {"changed": ["country"]},
+        {"founder": None, "former_founder": eve.pk},
+    ]
+
+
+def test_staff_cannot_change_the_credit_of_a_team(team):
+    moderator = staff_member("mod", "moderator")
+    submit(moderator, page_of(team), total_credit="5", expavg_credit="5", country="Peru")
+    team.refresh_from_db()
+    assert (team.country, team.total_credit, team.expavg_credit) == ("Peru", 0, 0)
+
+
+@pytest.mark.parametrize("changed", [{"name": "<b>"}, {"url": "ftp://a.example"}])
+def test_bad_values_of_a_team_are_refused_in_the_form(team, changed):
+    moderator = staff_member("mod", "moderator")
+    submit_fields = {"name": "The primes", "kind": 0, "founder": team.founder_id} | changed
+    inline = {"administrators-TOTAL_FORMS": 0, "administrators-INITIAL_FORMS": 0}
+    assert "Hint" in errors_of(moderator.post(page_of(team), submit_fields | inline))
+    assert audited() == []
+
+
+def test_founder_of_other_active_members_is_not_moved_by_staff(team):
+    ada = team.founder
+    moderator = staff_member("mod", "moderator")
+    other = teams.create(an_account("zoe"), TeamProfile(name="other"), now=NOON)
+    for target in (other.pk, ""):
+        answer = moderator.post(page_of(ada), {"name": "ada", "team": target})
+        assert "transfer the foundership first" in errors_of(answer)
+        ada.refresh_from_db()
+        assert (ada.team_id, founder_of(team)) == (team.pk, ada.pk)
+    assert audited() == []
+
+
+def test_founder_whom_staff_move_as_the_last_active_member_leaves_no_founder_behind(team):
+    ada = team.founder
+    Account.objects.filter(name="eve").update(is_active=False)
+    moderator = staff_member("mod", "moderator")
+    other = teams.create(an_account("zoe"), TeamProfile(name="other"), now=NOON)
+    submit(moderator, page_of(ada), team=other.pk, country="Peru")
+    ada.refresh_from_db()
+    assert (ada.team_id, ada.country, founder_of(team)) == (other.pk, "Peru", None)
+    former, new = f"team {team.pk} The primes", f"team {other.pk} other"
+    assert audited() == [
+        ("mod@example.org", former, {"founder": None, "former_founder": ada.pk}),
+        ("mod@example.org", former, {"removed": ada.pk}),
+        ("mod@example.org", new, {"added": ada.pk}),
+    ]
+
+
+def test_request_of_an_account_that_staff_move_ends(team):
+    eve = Account.objects.get(name="eve")
+    teams.request_foundership(eve, now=NOON)
+    submit(staff_member("mod", "moderator"), page_of(eve), team="")
+    eve.refresh_from_db()
+    team.refresh_from_db()
+    assert (eve.team_id, team.requested_by_id) == (None, None)

@@ -13,7 +13,7 @@ from django.utils import timezone as django_timezone
 
 from scheduler.admin.shown import times
 from scheduler.lifecycle import Actor, Axis, Because
-from scheduler.models import AuditEntry, LedgerEntry, News
+from scheduler.models import AuditEntry, LedgerEntry, Outage
 from tests.conftest import NOON
 from tests.rows import a_host, a_result, a_workunit, an_account
 
@@ -102,6 +102,6 @@ def test_results_of_a_workunit_have_relative_times(chief):
 
 
 def test_times_that_are_not_set_are_a_dash(chief):
-    news = News.objects.create(title="Hello", text="x", published_at=NOON)
-    text = page(chief, news)
-    assert re.search(r"Withdrawn at:</label>\s*<div class=\"readonly\">–</div>", text)
+    outage = Outage.objects.create(began_at=NOON, ended_at=NOON + timedelta(hours=1))
+    text = page(chief, outage)
+    assert re.search(r"Applied at:</label>\s*<div class=\"readonly\">–</div>", text)

@@ -7,9 +7,12 @@ from datetime import timedelta
 import pytest
 from django.core.cache import cache
 
+from daemons import transitioner
 from scheduler.lifecycle import ErrorMask
 from scheduler.models import UsageSample
+from scheduler.work import control
 from tests.conftest import NOON
+from tests.database.passes import a_pass
 from tests.rows import a_host, a_result, an_account, update
 from tests.scientists import Scientist, a_batch, done_in, failed_in, in_batch
 
@@ -68,6 +71,25 @@ def test_history_lists_attempts_with_usage_and_states_of_the_older_systems(eve, 
     assert (sample["fraction_done"], sample["cpu_seconds"]) == (0.25, 30.0)
     current = eve.get(f"workunits/{workunit.pk}/current_history").json()
     assert current == running
+    for name in ("execution_info", "execution_data"):
+        assert eve.get(f"workunits/{workunit.pk}/{name}").json() == running
+    assert eve.get(f"workunits/{workunit.pk}/execution_history").json() == shown
+
+
+def test_workunit_shows_the_time_of_its_last_state_change(eve, batch):
+    workunit = in_batch(batch, min_quorum=1, target_nresults=1, transition_at=NOON)
+
+    def modified_at():
+        return eve.get(f"workunits/{workunit.pk}").json()["modified_at"]
+
+    assert modified_at() is None
+    a_pass(transitioner)
+    assert modified_at() == "2026-01-01T12:00:00Z"
+    control.cancel(ids=[workunit.pk], now=NOON)
+    a_pass(transitioner, now=NOON + timedelta(hours=2))
+    assert modified_at() == "2026-01-01T14:00:00Z"
+    timeline = eve.get(f"workunits/{workunit.pk}/timeline").json()["timeline"]
+    assert timeline[-1]["at"] == modified_at()
 
 
 def test_current_history_of_a_workunit_that_was_never_sent_returns_404(eve, batch):

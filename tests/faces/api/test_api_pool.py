@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import Barrier, Thread
 from typing import Any
 
@@ -11,6 +11,7 @@ from django.db import connections
 from django.utils import timezone
 
 from daemons import transitioner
+from scheduler.api.pool import endpoints
 from scheduler.dispatch import search
 from scheduler.health import invariants
 from scheduler.lifecycle import Outcome, ServerState
@@ -28,7 +29,7 @@ from scheduler.pool import acquisition, host_tokens
 from scheduler.queues import named_queues
 from scheduler.work import control
 from tests.database.passes import statements_of
-from tests.faces.apis import Program, a_program
+from tests.faces.apis import ALL_SCOPES, Program, a_program
 from tests.rows import an_account
 from tests.scripted_client import ScriptedClient, a_client
 from tests.work import an_app, workunits
@@ -383,7 +384,7 @@ def test_a_claim_takes_a_constant_number_of_statements() -> None:
     assert many == few < 45
 
 
-def test_usage_is_stored_at_most_once_a_second_and_changes_no_state() -> None:
+def test_each_kind_of_value_is_stored_at_most_once_a_second_and_changes_no_state() -> None:
     workunits(an_app(), 1, queue=a_queue())
     _client, program = a_worker()
     result_id = listed(program)[0]["id"]
@@ -395,12 +396,69 @@ def test_usage_is_stored_at_most_once_a_second_and_changes_no_state() -> None:
     assert program.send("post", f"{path}/report_usage", body).json() == {"stored": True}
     later = program.send("patch", f"{path}/report_memory_usage", {"memory_bytes": 2e6})
     assert later.json() == {"stored": False}
+    assert program.send("post", f"{path}/report_usage", body).json() == {"stored": False}
     sample = UsageSample.objects.get()
     assert (sample.fraction_done, sample.memory_bytes) == (0.25, 1e6)
     assert Result.objects.get().fraction_done == 0.25
     assert LedgerEntry.objects.count() == moves
     for bad in ({}, {"fraction_done": 2}, {"memory_bytes": "many"}, {"x": 1}):
         assert program.send("post", f"{path}/report_usage", bad).status_code == 400, bad
+
+
+@pytest.fixture
+def usage_clock(monkeypatch: pytest.MonkeyPatch) -> list[datetime]:
+    """The time of the next report of usage; each report adds ten milliseconds."""
+    clock = [timezone.now()]
+
+    def now(_endpoint: endpoints.ReportUsage) -> datetime:
+        clock[0] += timedelta(milliseconds=10)
+        return clock[0]
+
+    monkeypatch.setattr(endpoints.ReportUsage, "now", property(now))
+    return clock
+
+
+def test_the_three_reports_of_eve_are_all_stored_and_shown(usage_clock: list[datetime]) -> None:
+    [workunit] = workunits(an_app(), 1, queue=a_queue())
+    _client, program = a_worker()
+    result_id = listed(program)[0]["id"]
+    claim(program, result_id)
+    path = f"/pool/results/{result_id}"
+    reports = {"memory_usage": 2e6, "cpu_utilization": 1.5, "gpu_usage": 0.25}
+    for name, value in reports.items():
+        answer = program.send("post", f"{path}/report_{name}", {name: value})
+        assert (answer.status_code, answer.json()) == (200, {"stored": True}), name
+    again = program.send("patch", f"{path}/report_cpu_utilization", {"cpu_utilization": 0.5})
+    assert again.json() == {"stored": False}
+    # A value that was stored in this second is stored again beside one that was not.
+    mixed = {"cpu_utilization": 0.75, "fraction_done": 0.5}
+    stored = [program.send("post", f"{path}/report_usage", mixed).json() for _ in range(2)]
+    assert stored == [{"stored": True}, {"stored": False}]
+    staff = a_program(an_account("ada", is_staff=True, is_superuser=True), *ALL_SCOPES)
+    shown = staff.send("get", f"/workunits/{workunit.pk}/current_history").json()
+    assert shown["memory_usage"] == [2e6, None, None, None]
+    assert shown["cpu_utilization"] == [None, 1.5, None, 0.75]
+    assert shown["gpu_usage"] == [None, None, 0.25, None]
+    assert [sample["cpu_utilization"] for sample in shown["samples"]] == [None, 1.5, None, 0.75]
+    usage_clock[0] += timedelta(seconds=1)
+    for name, value in reports.items():
+        answer = program.send("patch", f"{path}/report_{name}", {name: value})
+        assert answer.json() == {"stored": True}, name
+    assert UsageSample.objects.count() == 7
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"memory_usage": 1, "memory_bytes": 1},
+        {"cpu_utilization": -1},
+        {"cpu_utilization": 65_537},
+        {"cpu_usage": 1},
+    ],
+)
+def test_usage_that_no_computer_has_is_refused(body: dict[str, float]) -> None:
+    _client, program = a_worker()
+    assert program.send("post", "/pool/results/1/report_usage", body).status_code == 400
 
 
 def test_cancellations_of_a_host_are_returned_with_a_cursor() -> None:

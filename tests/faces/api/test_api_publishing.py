@@ -366,6 +366,30 @@ def test_version_is_published_for_a_share_of_the_hosts(staff):
     assert (shown["min_rollback_results"], shown["rolled_back_at"]) == (50, None)
 
 
+def test_version_is_published_with_an_automatic_roll_back(staff):
+    an_app()
+    fields = {"max_error_percent": "8", "min_rollback_results": "30"}
+    answer = send(staff, ("run.sh", RUN), rollout_percent="5", **fields)
+    assert answer.status_code == 201
+    for each in answer.json():
+        assert (each["max_error_percent"], each["min_rollback_results"]) == (8, 30)
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"max_error_percent": "100"},
+        {"max_error_percent": "-1"},
+        {"min_rollback_results": "0"},
+        {"min_rollback_results": "1000001"},
+    ],
+)
+def test_roll_back_out_of_range_is_refused(staff, field):
+    an_app()
+    assert send(staff, ("run.sh", RUN), **field).status_code == 400
+    assert not AppVersion.objects.exists()
+
+
 @pytest.mark.parametrize("percent", ["-1", "101", "x"])
 def test_share_of_the_hosts_out_of_range_is_refused(staff, percent):
     an_app()

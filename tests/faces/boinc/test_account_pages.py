@@ -118,6 +118,12 @@ def test_account_manager_gets_the_account_with_the_elements_of_boinc_in_order(ad
     assert found == {"send_email": "0", "show_hosts": "1", "teamid": str(team.pk), "venue": "home"}
 
 
+def test_consent_to_letters_is_passed_to_account_managers(ada, key):
+    for receives, element in ((True, "1"), (False, "0")):
+        rows.update(ada, receive_letters=receives)
+        assert get("am_get_info.php", account_key=key).findtext("send_email") == element
+
+
 def test_member_who_is_not_the_founder_has_no_teamfounder_element(ada, key):
     rows.update(ada, team=Team.objects.create(name="t", created_at=NOON))
     assert tags(get("am_get_info.php", account_key=key)) == INFO

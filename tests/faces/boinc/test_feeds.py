@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from scheduler.boinc import compose
 from scheduler.messages import news
-from scheduler.messages.news import NewsRefused
+from scheduler.messages.news import NewsOutdated, NewsRefused
 from scheduler.models import Account, AuditEntry, News
 from scheduler.people import accounts, feed_keys, roles
 from tests import rows
@@ -56,6 +56,44 @@ def test_news_are_items_newest_first_with_a_date_that_clients_parse(settings):
     assert newest.findtext("link") == f"{settings.PROJECT.master_url}news/{second.pk}/"
     [page] = re.findall(r"/news/.*", newest.findtext("link", ""))
     assert "<h1>R &amp; D</h1>" in Client().get(page).content.decode()
+
+
+def test_changed_news_keep_guid_address_and_date_and_renew_the_date_of_the_feed():
+    now = timezone.now().replace(microsecond=0)
+    first = news.publish("Frist", "One.", author=None, now=now - timedelta(days=2))
+    news.publish("Second", "Two.", author=None, now=now - timedelta(days=1))
+    before = items()[1]
+    seen = news.fingerprint(first)
+    news.change(first.pk, "First", "One\r\nmore.", seen=seen, now=now)
+    root = ET.fromstring(Client().get("/rss_main.php").content)
+    assert root.findtext("channel/lastBuildDate") == f"{now:%a, %d %b %Y %H:%M:%S} GMT"
+    after = root.findall("channel/item")[1]
+    assert (after.findtext("title"), after.findtext("description")) == (
+        "First",
+        "<p>One<br>more.</p>",
+    )
+    for name in ("guid", "link", "pubDate"):
+        assert after.findtext(name) == before.findtext(name)
+
+
+def test_change_of_an_older_state_and_of_withdrawn_news_is_refused():
+    now = timezone.now()
+    row = news.publish("A", "x", author=None, now=now)
+    seen = news.fingerprint(row)
+    row = news.change(row.pk, "B", "x", seen=seen, now=now)
+    with pytest.raises(NewsOutdated, match="has changed since"):
+        news.change(row.pk, "C", "x", seen=seen, now=now)
+    with pytest.raises(NewsRefused, match="as they were"):
+        news.change(row.pk, "B", "x", seen=news.fingerprint(row), now=now)
+    news.withdraw([row.pk], now=now)
+    with pytest.raises(NewsOutdated):
+        news.change(row.pk, "C", "x", seen=news.fingerprint(row), now=now)
+    row.refresh_from_db()
+    with pytest.raises(NewsRefused, match="is withdrawn"):
+        news.change(row.pk, "C", "x", seen=news.fingerprint(row), now=now)
+    row.refresh_from_db()
+    assert (row.title, row.changed_at) == ("B", now)
+    assert AuditEntry.objects.filter(details__title="B").count() == 1
 
 
 def test_withdrawn_and_old_news_are_left_out():
@@ -142,16 +180,13 @@ def operator() -> Account:
 def test_operator_publishes_and_withdraws_news_in_the_admin(operator):
     web = Client()
     web.force_login(operator)
-    added = web.post(
-        reverse("admin:scheduler_news_add"), {"title": "Hello", "text": "All is well."}
-    )
-    assert added.status_code == 302
+    sent = {"title": "Hello", "text": "All is well.", "confirmed": "yes"}
+    assert web.post(reverse("admin:scheduler_news_add"), sent).status_code == 302
     published = News.objects.get()
     assert (published.author, published.withdrawn_at) == (operator, None)
     assert [item.findtext("title") for item in items()] == ["Hello"]
     page = reverse("admin:scheduler_news_change", args=[published.pk])
     assert "All is well." in web.get(page).content.decode()
-    web.post(page, {"title": "Changed", "text": "x"})
     web.post(
         reverse("admin:scheduler_news_changelist"),
         {"action": "withdraw", "_selected_action": [published.pk], "confirmed": "yes"},
@@ -160,6 +195,14 @@ def test_operator_publishes_and_withdraws_news_in_the_admin(operator):
     assert published.title == "Hello"
     assert published.withdrawn_at is not None
     assert items() == []
+    assert "All is well." in web.get(page).content.decode()
+    assert 'name="title"' not in web.get(page).content.decode()
+    seen = news.fingerprint(published)
+    sent = {"title": "Changed", "text": "x", "confirmed": "yes", "seen": seen}
+    answer = web.post(page, sent, follow=True)
+    assert "is withdrawn, and cannot be changed" in answer.content.decode()
+    published.refresh_from_db()
+    assert published.title == "Hello"
 
 
 def test_admin_shows_why_news_are_refused(operator):
@@ -175,8 +218,12 @@ def test_only_operators_and_superusers_publish_news(operator):
     roles.give(operator, "read-only", now=NOON)
     web = Client()
     web.force_login(Account.objects.get(pk=operator.pk))
-    assert (
-        web.post(reverse("admin:scheduler_news_add"), {"title": "x", "text": "x"}).status_code
-        == 403
-    )
+    sent = {"title": "x", "text": "x", "confirmed": "yes"}
+    assert web.post(reverse("admin:scheduler_news_add"), sent).status_code == 403
     assert not News.objects.exists()
+    row = news.publish("Hello", "x", author=None, now=NOON)
+    page = reverse("admin:scheduler_news_change", args=[row.pk])
+    assert "Hello" in web.get(page).content.decode()
+    assert web.post(page, {**sent, "seen": news.fingerprint(row)}).status_code == 403
+    row.refresh_from_db()
+    assert row.title == "Hello"

@@ -59,6 +59,20 @@ def test_each_request_stores_the_name_and_the_time_of_the_host() -> None:
     assert host.rpc_at > yesterday
 
 
+def test_two_workers_of_one_name_are_two_hosts() -> None:
+    workunits(an_app(one_result_per="host"), 2)
+    first = a_client(name="worker-A")
+    second = replace(first)
+    # Equal machines behind one address: a worker has a random id, and allows other clients.
+    facts = [replace(first.request().host_info, host_cpid=cpid) for cpid in ("one", "two")]
+    for client, host_info in zip((first, second), facts, strict=True):
+        client.ask_for_work(host_info=host_info, allow_multiple_clients=True)
+    assert first.hostid != second.hostid
+    assert [host.domain_name for host in Host.objects.all()] == ["worker-A", "worker-A"]
+    owners = set(Result.objects.values_list("host_id", flat=True))
+    assert owners == {first.hostid, second.hostid}
+
+
 def test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry() -> None:
     workunits(an_app(), 1, delay_bound=timedelta(days=2))
     a_client().ask_for_work()
@@ -68,6 +82,26 @@ def test_a_sent_result_is_in_progress_with_two_deadlines_and_a_ledger_entry() ->
     assert result.report_deadline == result.sent_at + timedelta(days=2)
     assert result.credit_deadline == result.sent_at + timedelta(days=4)
     assert LedgerEntry.objects.filter(result_id=result.pk, target=40, because=3).count() == 1
+
+
+@pytest.mark.parametrize(
+    ("app_seconds", "own_seconds", "sent"),
+    [(30, 3, 3.0), (30, None, 30.0), (30, 0, 0.0), (10, 3, 3.0), (10, None, None), (30, 10, None)],
+)
+def test_reply_has_the_termination_time_of_the_workunit_or_else_of_the_app(
+    app_seconds: int, own_seconds: int | None, sent: float | None
+) -> None:
+    app = an_app(max_termination_time=timedelta(seconds=app_seconds))
+    own = None if own_seconds is None else timedelta(seconds=own_seconds)
+    workunits(app, 1, max_termination_time=own)
+    client = a_client()
+    reply = client.ask(cpu_req_secs=1, cpu_req_instances=1)
+    # Without the field, the client waits ten seconds.
+    assert [workunit.max_termination_time for workunit in reply.workunits] == [sent]
+    # A result that the client has lost is sent again with the same time.
+    client.held.clear()
+    again = client.ask(cpu_req_secs=1, cpu_req_instances=1)
+    assert [workunit.max_termination_time for workunit in again.workunits] == [sent]
 
 
 def test_host_gets_only_as_many_results_as_fill_the_requested_seconds() -> None:

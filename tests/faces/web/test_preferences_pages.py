@@ -14,8 +14,8 @@ from django.test.utils import CaptureQueriesContext
 
 from scheduler.boinc import own_preferences
 from scheduler.models import Account, AuditEntry
-from scheduler.web.volunteers import preference_forms
-from tests.rows import a_host, an_account, an_app
+from scheduler.web.volunteers import keyword_fields, preference_forms
+from tests.rows import a_host, a_workunit, an_account, an_app
 
 pytestmark = pytest.mark.django_db
 
@@ -311,6 +311,7 @@ def test_saved_project_preferences_are_those_that_dispatch_reads(browser, ada):
         ("keywords_yes", "7, x"),
         ("keywords_no", "0"),
         ("keywords_no", "9" * 30),
+        ("keyword_14", "perhaps"),
     ],
 )
 def test_wrong_project_preference_is_refused_at_its_field(browser, ada, name, value):
@@ -378,6 +379,117 @@ def test_conflict_of_project_preferences_shows_what_is_stored(browser, ada):
         "devices",
     }
     assert "NVIDIA GPU" in answer.context["form"].errors["devices"][0]
+
+
+# Keywords
+
+
+def lists(browser: Client) -> keyword_fields.KeywordLists:
+    groups = list(browser.get(PROJECT).context["form"].field_groups())
+    return groups[-1].keywords
+
+
+def labels_at_top(browser: Client) -> dict[str, list[str]]:
+    return {each.title: [row.label for row in each.rows] for each in lists(browser).top}
+
+
+def keywords_of(account: Account) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    values = own_preferences.read(account, own_preferences.PROJECT, "").values
+    return values["keywords_yes"], values["keywords_no"]
+
+
+def test_each_keyword_has_a_choice_with_its_name(browser, ada):
+    text = page(browser, PROJECT)
+    assert '<label for="id_keyword_14">Cancer research</label>' in text
+    assert "No recent task of this project has a keyword" in text
+    assert save(browser, PROJECT, keyword_14="yes", keyword_21="no").status_code == 302
+    assert keywords_of(ada) == ((14,), (21,))
+    assert labels_at_top(browser) == {
+        "Other keywords that you have chosen": ["Cancer research", "Germany"]
+    }
+    assert save(browser, PROJECT, keyword_14="", keyword_21="yes").status_code == 302
+    assert keywords_of(ada) == ((21,), ())
+
+
+def test_keywords_of_the_projects_work_are_at_the_top(browser):
+    app = an_app("a")
+    for keywords in ("14, 7", "7", "", "4711"):
+        a_workunit(app, keywords=keywords)
+    # Numbers outside of BOINC's list are the submitter's own.
+    assert labels_at_top(browser) == {
+        "Keywords of this project’s tasks": ["Particle physics", "Cancer research"]
+    }
+    science = lists(browser).others[0]
+    assert [row.label for row in science.rows if row.field is None] == [
+        "Particle physics",
+        "Cancer research",
+    ]
+    assert "No recent task" not in page(browser, PROJECT)
+
+
+def test_only_the_newest_workunits_are_read(browser, monkeypatch):
+    app = an_app("a")
+    monkeypatch.setattr("scheduler.work.volunteers.used_keywords.NEWEST", 1)
+    a_workunit(app, keywords="7")
+    a_workunit(app, keywords="14")
+    assert labels_at_top(browser) == {"Keywords of this project’s tasks": ["Cancer research"]}
+
+
+def test_form_with_the_same_choices_leaves_the_keywords_as_they_are(browser, ada):
+    stored(ada, project_prefs="<yes>4711</yes><yes>14</yes><yes>2</yes><no>21</no><no>2</no>")
+    text = page(browser, PROJECT)
+    assert '<label for="id_keyword_4711">Keyword 4711</label>' in text
+    assert form_of(browser, PROJECT)["keyword_2"] == "no"
+    assert save(browser, PROJECT, max_held="1").status_code == 302
+    assert keywords_of(ada) == ((4711, 14, 2), (21, 2))
+    # A form without the fields, as that of an older version, changes no keyword either.
+    version = form_of(browser, PROJECT)["version"]
+    sent = {"version": version, "resource_share": 5, "devices": "", "max_held": 0, "max_cpus": 0}
+    assert browser.post(PROJECT, sent).status_code == 302
+    assert keywords_of(ada) == ((4711, 14, 2), (21, 2))
+    save(browser, PROJECT, keyword_4711="no", keyword_2="yes")
+    assert keywords_of(ada) == ((14, 2), (21, 4711))
+
+
+def test_keywords_that_are_not_listed_are_set_by_their_numbers(browser, ada):
+    save(browser, PROJECT, keywords_yes="4711, 14", keywords_no="99")
+    assert keywords_of(ada) == ((14, 4711), (99,))
+    assert labels_at_top(browser) == {
+        "Other keywords that you have chosen": ["Cancer research", "Keyword 4711", "Keyword 99"]
+    }
+    answer = save(browser, PROJECT, keywords_yes="5 6", keywords_no="6")
+    errors = answer.context["form"].errors
+    assert errors == {"keywords_no": ["Keyword 6 cannot be preferred and excluded."]}
+    assert '<details class="terms" open>' in answer.content.decode()
+
+
+def test_many_unlisted_keywords_are_kept_without_fields(browser, ada):
+    stored(ada, project_prefs="".join(f"<no>{number}</no>" for number in range(5000, 5900)))
+    assert lists(browser).hidden_count == 850
+    assert "850 more keywords of your preferences are kept" in page(browser, PROJECT)
+    save(browser, PROJECT, keyword_5000="")
+    assert keywords_of(ada) == ((), tuple(range(5001, 5900)))
+
+
+def test_conflict_shows_the_stored_choice_of_a_keyword(browser, ada):
+    older = {**form_of(browser, PROJECT), "keyword_14": "yes", "keyword_4711": "yes"}
+    save(browser, PROJECT, keyword_14="no")
+    answer = browser.post(PROJECT, older)
+    errors = answer.context["form"].errors
+    assert answer.status_code == 409
+    assert errors["keyword_14"] == ["The stored value is now: never."]
+    assert errors["keyword_4711"] == ["The stored value is now: neutral."]
+    assert set(errors) == {"__all__", "keyword_14", "keyword_4711"}
+    assert "The stored value is now: never." in answer.content.decode()
+    version = answer.context["form"]["version"].value()
+    assert browser.post(PROJECT, {**older, "version": version}).status_code == 302
+    assert keywords_of(ada) == ((14, 4711), ())
+
+
+def test_names_of_keywords_are_in_the_visitors_language(browser):
+    text = browser.get(PROJECT, headers={"accept-language": "de"}).content.decode()
+    assert '<label for="id_keyword_14">Krebsforschung</label>' in text
+    assert '<option value="no">nie</option>' in text
 
 
 # The site

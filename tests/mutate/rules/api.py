@@ -9,6 +9,7 @@ from typing import Any
 from tests.mutate.switching import Code, Switch, always
 
 ADMINISTRATORS = "tests/database/people/test_team_administrators.py"
+FOUNDERS = "tests/security/test_team_founders.py"
 GUESSED = "tests/faces/api/test_api_tokens.py"
 MATCHING = "tests/faces/api/test_api_matching.py"
 ONCE = "tests/database/people/test_idempotency.py"
@@ -74,6 +75,14 @@ def _lock_managed(team_id: int, by: Any) -> Any:
     return lock_managed(team_id, by)
 
 
+def _is_in_the_row(team: Any, account: Any) -> Any:
+    return team.founder_id == account.pk
+
+
+def _any_account(_team: Any, account: Any, _account_id: int) -> Any:
+    return account
+
+
 def _has_a_row(team: Any, account: Any) -> bool:
     from scheduler.models import TeamAdministrator
 
@@ -92,7 +101,23 @@ def _replayed_for_any_request(row: Any, _hash: str) -> Any:
     return Outcome(row.status, row.answer, replayed=True)
 
 
+def _every_account(_owner: str = "") -> Any:
+    from django.db.models import Q
+
+    return Q()
+
+
 RULES = (
+    Switch(
+        "Public pages name only accounts that are active and share their statistics",
+        Code("scheduler.people.sharing:shares", _every_account),
+        ("tests/security/test_public_people.py",),
+    ),
+    Switch(
+        "Public texts need a confirmed address where the project sends mail",
+        Code("scheduler.people.publishing.confirmed_addresses:is_confirmed", always(True)),
+        ("tests/security/test_public_texts.py",),
+    ),
     Switch(
         "Attempts with log-in tokens are throttled like those with passwords",
         Code("scheduler.people.accounts:look_up_login_token", _untouched_by_the_throttle),
@@ -212,6 +237,21 @@ RULES = (
         "A row of an administrator counts only for a member of the team",
         Code("scheduler.people.team_reads:is_administrator", _has_a_row),
         (ADMINISTRATORS,),
+    ),
+    Switch(
+        "A founder who is not a member of the team has no rights",
+        Code("scheduler.people.team_reads:is_founder", _is_in_the_row),
+        (FOUNDERS,),
+    ),
+    Switch(
+        "Staff make only active members the founder",
+        Code("scheduler.people.teams.staff_changes:active_member", _any_account),
+        (FOUNDERS,),
+    ),
+    Switch(
+        "Staff do not move a founder away from other active members",
+        Code("scheduler.people.teams.staff_changes:check_leaving", always(None)),
+        ("tests/faces/admin/test_team_admin.py",),
     ),
     Switch(
         "A change of a team with If-Match locks the account before the team",

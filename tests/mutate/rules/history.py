@@ -96,6 +96,11 @@ RULES = (
         (SUBMISSION, BULK),
     ),
     Switch(
+        "The limit of retries of Eve limits errors and results",
+        Code("scheduler.work.submission.rules.work_from_dicts:_MAX_RETRIES", ""),
+        (f"{SUBMISSION}::test_max_retry_count_limits_the_attempts_beyond_the_first",),
+    ),
+    Switch(
         "With --sleep-interval, a daemon waits for the rest of the round",
         Code("daemons.loop:remainder", always(0.0)),
         (LOOP,),

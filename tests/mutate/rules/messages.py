@@ -6,12 +6,19 @@ from tests.mutate.switching import Code, Sql, Switch, always
 
 TRICKLES = "tests/database/messages/test_trickles.py"
 HANDLER = "tests/database/daemons/test_trickle_handler.py"
+FEEDS = "tests/faces/boinc/test_feeds.py"
+NEWS_PAGES = "tests/faces/admin/test_news_pages.py"
 FILES = "tests/database/files/test_file_requests.py"
 FILES_JUDGED = "tests/pure/files/test_file_requests.py"
 GENERATOR = "tests/database/daemons/test_work_generator.py"
 PURGER = "tests/database/daemons/test_purger.py"
 
 RULES = (
+    Switch(
+        "Only the previewed state of news is changed",
+        Code("scheduler.messages.news:fingerprint", always("x")),
+        (FEEDS, NEWS_PAGES),
+    ),
     Switch(
         "A repeated trickle is stored once",
         Sql("messages/keep_trickles", "ON CONFLICT (result_id, variety, said_at) DO NOTHING", ""),

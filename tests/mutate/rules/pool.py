@@ -13,10 +13,15 @@ ACCESS = "tests/security/test_pool_access.py"
 WAITING = "tests/pure/pool/test_waiting.py"
 CLIENT = "tests/pure/client/test_volunteer_pool.py"
 STATES = "tests/database/work/test_cancellation_states.py"
+REPLIES = "tests/faces/boinc/test_scheduler.py"
 
 
 def _for_any_reason(original: Any) -> Any:
     return lambda self, _reason, sentence: original(self, "unavailable", sentence)
+
+
+def _killed_at_once(original: Any) -> Any:
+    return lambda self, key, request="<quit/>", _grace=0.0: original(self, key, request, 0.0)
 
 
 def _own_status(_original: Any) -> Any:
@@ -60,9 +65,19 @@ RULES = (
         (ACCESS,),
     ),
     Switch(
-        "A result gets at most one usage sample a second in the pool",
-        Sql("pool/insert_usage", "WHERE s.result_id = own.id AND", "WHERE FALSE AND"),
-        (API,),
+        "A result gets at most one usage sample a second of each kind of value in the pool",
+        Sql("pool/insert_usage", "WHERE recent.lacks_a_value", ""),
+        (f"{API}::test_each_kind_of_value_is_stored_at_most_once_a_second_and_changes_no_state",),
+    ),
+    Switch(
+        "Values that are reported by calls of their own in one second are all stored in the pool",
+        Sql("pool/insert_usage", "count(s.cpu_utilization) = 0", "count(*) = 0"),
+        (f"{API}::test_the_three_reports_of_eve_are_all_stored_and_shown",),
+    ),
+    Switch(
+        "A CPU utilization that the host reports is shown",
+        Sql("work/read_usage_samples", "newest.cpu_utilization", "NULL"),
+        (f"{API}::test_the_three_reports_of_eve_are_all_stored_and_shown",),
     ),
     Switch(
         "A host waits for cancellations of its own results",
@@ -83,6 +98,25 @@ RULES = (
         "A host lists its own claimed results only",
         Sql("pool/read_claimed", "r.host_id = %(host_id)s::bigint AND", ""),
         (ACCESS,),
+    ),
+    Switch(
+        "A cancelled program gets its termination time between SIGTERM and SIGKILL",
+        Code("volunteer.runner:Runner.stop", made=_killed_at_once),
+        (f"{CLIENT}::test_sigterm_then_sigkill_to_the_process_group",),
+    ),
+    Switch(
+        "A reply has the termination time of the workunit, or else that of its app",
+        Code("scheduler.boinc.compose:_termination_seconds", always(None)),
+        (f"{REPLIES}::test_reply_has_the_termination_time_of_the_workunit_or_else_of_the_app",),
+    ),
+    Switch(
+        "The termination time of a workunit prevails over that of its app",
+        Sql(
+            "dispatch/claim_results",
+            "coalesce(w.max_termination_time, a.max_termination_time)",
+            "a.max_termination_time",
+        ),
+        (f"{REPLIES}::test_reply_has_the_termination_time_of_the_workunit_or_else_of_the_app",),
     ),
     Switch(
         "A program that was being started when it was cancelled is killed",
@@ -138,6 +172,11 @@ RULES = (
     Switch(
         "A claimed result that a reply does not contain is requested again",
         Code("volunteer.state:MAX_REQUESTS_FOR_CLAIMED", 0),
+        (CLIENT,),
+    ),
+    Switch(
+        "A worker of a pool repeats a failed contact while it has results",
+        Code("volunteer.state:_retry_by", lambda project, _now, _rules: project.contact_by),
         (CLIENT,),
     ),
     Switch(

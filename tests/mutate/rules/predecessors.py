@@ -69,6 +69,13 @@ def _parents_as_children(original: Any) -> Any:
     return lambda workunits: original(workunits).annotate(child_ids=_parent_ids())
 
 
+def _without_moves(original: Any) -> Any:
+    """Return a query in which the time of the last state change is that of the creation."""
+    from django.db.models import F
+
+    return lambda workunits: original(workunits).annotate(modified_at=F("created_at"))
+
+
 def _accepts_any_database(original: Any) -> Any:
     def claim_folder() -> None:
         from django.core.management.base import CommandError
@@ -312,6 +319,11 @@ RULES = (
         "An attempt has the time of its start",
         Code("scheduler.api.history_shown:ExecutionShown.read_time_started", always(None)),
         (f"{API_HISTORY}::test_history_lists_attempts_with_usage_and_states_of_the_older_systems",),
+    ),
+    Switch(
+        "A workunit has the time of its last state change",
+        Code("scheduler.work.submitted:with_inputs", made=_without_moves),
+        (f"{API_HISTORY}::test_workunit_shows_the_time_of_its_last_state_change",),
     ),
     Switch(
         "Statistics of an app count its failed workunits",

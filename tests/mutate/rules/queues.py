@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 from tests.mutate.switching import Code, Sql, Switch, always
 
 CLAIMS = "tests/database/dispatch/test_queues_in_claims.py"
+LISTS = "tests/database/dispatch/test_queues_and_lists.py"
 QUEUE_RACES = "tests/database/queues/test_queue_races.py"
 QUEUES = "tests/database/queues/test_named_queues.py"
 SERVING = "tests/pure/queues/test_serving.py"
@@ -62,6 +64,17 @@ def _without_own_limit(original: Any) -> Any:
         return original(replace(host, max_in_progress=None), config, **facts)
 
     return headroom_for
+
+
+def _lists_for_all(_original: Any) -> Any:
+    return lambda search, apps: any(apps[app_id].has_bundles for app_id in search.versions)
+
+
+def _uncounted_in_batch(original: Any) -> Any:
+    def count_sent(candidate: Any, search: Any) -> None:
+        original(candidate, replace(search, sent_in_batch=Counter()))
+
+    return count_sent
 
 
 RULES = (
@@ -121,6 +134,26 @@ RULES = (
     Switch(
         "Queues of a higher priority group come first",
         Code("scheduler.dispatch.rules.selection:_group", always(0)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "Work of queues above group 0 comes before task lists",
+        Code("scheduler.dispatch.assign:_assign_before_lists", always(None)),
+        (LISTS,),
+    ),
+    Switch(
+        "A search in queues alone keeps the scan cursors of other work",
+        Code("scheduler.dispatch.search:Search.has_cursors", True),
+        (LISTS,),
+    ),
+    Switch(
+        "A client that names its queues gets no task lists",
+        Code("scheduler.dispatch.bundle_claims:may_get_lists", made=_lists_for_all),
+        (LISTS,),
+    ),
+    Switch(
+        "A ramp limit counts the results that the same batch of RPCs has sent before",
+        Code("scheduler.dispatch.claim:_count_sent", made=_uncounted_in_batch),
         (CLAIMS,),
     ),
     Switch(

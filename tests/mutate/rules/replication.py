@@ -323,6 +323,31 @@ RULES = (
         (TIMEOUTS,),
     ),
     Switch(
+        "An assignment to a host of the pool that is never acknowledged is given up",
+        Sql("time_out_results", "app.ack_timeout IS NULL", "FALSE", package="daemons.sql"),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "A result whose usage a host of the pool reports is not given up",
+        Sql(
+            "time_out_results",
+            "sample.result_id = r.id",
+            "FALSE",
+            package="daemons.sql",
+        ),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "A result is given up early only on hosts that are enrolled in the pool now",
+        Sql("time_out_results", "token.revoked_at IS NULL", "TRUE", package="daemons.sql"),
+        (TIMEOUTS,),
+    ),
+    Switch(
+        "A result is given up early only if its queue is trusted",
+        Sql("time_out_results", "AND queue.trusted", "", package="daemons.sql"),
+        (TIMEOUTS,),
+    ),
+    Switch(
         "A host that did not reply loses its count of consecutive valid results",
         Sql("distrust_hosts", "consecutive_valid = 0,", "", package="daemons.sql"),
         (TIMEOUTS,),

@@ -243,6 +243,11 @@ RULES = (
         ),
     ),
     Switch(
+        "A plug-in whose module has changed gets a new worker",
+        Code("daemons.science.worker:_module_versions", always(())),
+        (f"{SCIENCE}::test_an_edited_plugin_takes_effect_at_the_next_call",),
+    ),
+    Switch(
         "A webhook is signed",
         Code("daemons.science.webhook:signature", always("none")),
         (ASSIMILATORS,),

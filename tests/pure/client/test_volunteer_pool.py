@@ -14,6 +14,7 @@ import pytest
 from daemons.management.processes import wait_until
 from tests.pure.client.test_volunteer_state import RULES, URL, Client, a_reply
 from volunteer import cli, events, workers
+from volunteer.config import Rules
 from volunteer.intake import MAX_EARLY_ABORTS
 from volunteer.journal import Journal, load_state
 from volunteer.pool import (
@@ -241,6 +242,44 @@ def test_claimed_result_that_never_arrives_is_given_up() -> None:
         assert client.kinds(2.1) == ["Ask"]
     client.happens(events.ReplyReceived, reply=Reply())
     assert client.kinds(2.1) == ["ClaimWork"]
+
+
+def asks(client: Client, after: float) -> bool:
+    return "Ask" in client.kinds(after)
+
+
+def a_busy_worker(rules: Rules) -> Client:
+    """Return a client with one processor whose result is being downloaded."""
+    client = Client(rules)
+    client.tick()
+    client.happens(events.ReplyReceived, reply=a_reply("r"))
+    assert not asks(client, rules.acknowledge_seconds - 5)
+    return client
+
+
+def test_a_worker_acknowledges_a_received_result_during_a_long_download() -> None:
+    client = a_busy_worker(POOL)
+    assert asks(client, 5.0)
+    client.happens(events.ReplyReceived, reply=Reply(hostid=7))
+    assert client.result().phase == Phase.FETCHING
+    assert not asks(client, 3600.0), "the result is acknowledged once"
+
+
+def test_an_acknowledgement_that_fails_is_repeated_within_the_time_of_the_server() -> None:
+    client = a_busy_worker(POOL)
+    assert asks(client, 5.0)
+    client.happens(events.RequestFailed, reason="no route")
+    assert not asks(client, 50.0)
+    assert asks(client, 10.0)
+    client.happens(events.ReplyReceived, reply=Reply(is_down=True))
+    assert asks(client, 120.0)
+    client.happens(events.ReplyReceived, reply=Reply(hostid=7))
+    assert not asks(client, 3600.0)
+
+
+def test_outside_of_a_pool_no_contact_is_made_to_acknowledge_results() -> None:
+    client = a_busy_worker(replace(POOL, pool=False))
+    assert not asks(client, 3600.0)
 
 
 def test_worker_sleeps_when_nothing_was_claimed() -> None:

@@ -84,6 +84,26 @@ def test_the_lowest_limit_decides_how_many_results_a_host_gets(
 
 
 @pytest.mark.parametrize(
+    ("fields", "free_slots", "before", "expected"),
+    [
+        ({"max_new_per_claim": 3}, None, 2, 1),
+        ({"max_new_per_claim": 3}, None, 4, 0),
+        # The slots of results that were sent before are not among the free ones.
+        ({"max_new_per_claim": 9}, 3, 5, 3),
+        ({"max_new_per_host": 2}, None, 5, 2),
+        ({}, None, 5, None),
+    ],
+)
+def test_results_that_a_batch_has_sent_before_count_for_the_ramp_limit_of_a_claim(
+    fields: dict[str, Any], free_slots: int | None, before: int, expected: int | None
+) -> None:
+    room = serving.room_for_host(
+        a_queue(**fields), free_slots=free_slots, chosen_for_others=0, sent_before=before
+    )
+    assert room == expected
+
+
+@pytest.mark.parametrize(
     ("fields", "in_progress", "expected"),
     [
         ({}, 3, "has 3 results in progress"),

@@ -231,3 +231,12 @@ def test_cpu_utilization_is_the_cpu_time_per_second_since_the_sample_before():
         UsageFacts(NOON, cpu_time=35, elapsed_time=140),
     ]
     assert cpu_utilization(samples) == (0.5, None, 3.0, None, 1.5)
+
+
+def test_reported_cpu_utilization_takes_precedence_over_the_times():
+    samples = [
+        UsageFacts(NOON, cpu_utilization=0.8),
+        UsageFacts(NOON, cpu_time=30, elapsed_time=60, cpu_utilization=0),
+        UsageFacts(NOON, cpu_time=60, elapsed_time=120),
+    ]
+    assert cpu_utilization(samples) == (0.8, 0, 0.5)

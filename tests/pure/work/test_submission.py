@@ -7,7 +7,14 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from scheduler.work.submission.facts import NewBatch, NewFile, NewOutput, NewWorkunit
+from scheduler.work.submission.facts import (
+    DEFAULT_MAX_ERROR_RESULTS,
+    DEFAULT_MAX_TOTAL_RESULTS,
+    NewBatch,
+    NewFile,
+    NewOutput,
+    NewWorkunit,
+)
 from scheduler.work.submission.rules import new_workunits, work_from_dicts
 
 NOON = datetime(2026, 6, 1, 12, tzinfo=UTC)
@@ -150,8 +157,53 @@ def test_names_of_tdf_are_other_names_of_fields() -> None:
 
 
 @pytest.mark.parametrize(
+    ("fields", "errors", "results"),
+    [
+        ({"max_retry_count": 0}, 0, 1),
+        ({"max_retry_count": 3}, 3, 4),
+        ({"max_retry_count": 30, "max_fails": 30}, 30, 31),
+        ({"max_retry_count": 3, "min_quorum": 2}, 3, 5),
+        ({"max_retry_count": 3, "min_quorum": 2, "target_nresults": 4}, 3, 7),
+        ({"max_retry_count": None, "max_total_results": 4}, DEFAULT_MAX_ERROR_RESULTS, 4),
+    ],
+)
+def test_max_retry_count_limits_the_attempts_beyond_the_first(
+    fields: dict[str, object], errors: int, results: int
+) -> None:
+    workunit = work_from_dicts.new_workunit(fields)
+    assert (workunit.max_error_results, workunit.total) == (errors, results)
+    assert said(replace(workunit, outputs=GOOD.outputs)) == []
+
+
+@pytest.mark.parametrize(
+    ("defaults", "own", "errors", "results"),
+    [
+        # The target of another description counts, and so does the last limit.
+        ({"min_quorum": 2}, {"max_retry_count": 1}, 1, 3),
+        ({"max_retry_count": 1}, {"min_quorum": 2, "until": "2027-01-31T12:00:00Z"}, 1, 3),
+        ({"max_error_results": 7, "max_total_results": 20}, {"max_retry_count": 1}, 1, 2),
+        ({"max_retry_count": 1}, {"max_fails": 7}, 7, DEFAULT_MAX_TOTAL_RESULTS),
+        ({"max_retry_count": 1}, {"max_total_results": 7}, 1, 7),
+    ],
+)
+def test_max_retry_count_is_merged_with_defaults(
+    defaults: dict[str, object], own: dict[str, object], errors: int, results: int
+) -> None:
+    named = [work_from_dicts.with_field_names(fields) for fields in (defaults, own)]
+    workunit = work_from_dicts.new_workunit({**named[0], **named[1]})
+    assert (workunit.max_error_results, workunit.total) == (errors, results)
+
+
+@pytest.mark.parametrize(
     ("values", "words"),
     [
+        (
+            {"max_retry_count": 1, "max_total_results": 3},
+            "max_retry_count and max_total_results are both given. Hint: give one: max_retry_count",
+        ),
+        ({"max_retry_count": 1, "max_fails": 3}, "max_retry_count and max_error_results are both"),
+        ({"max_retry_count": -1}, "max_retry_count is -1. Hint: give a whole number from 0"),
+        ({"max_retry_count": True}, "max_retry_count is True. Hint: give a whole number from 0"),
         (
             {"max_fails": 1, "max_error_results": 1},
             "max_fails and max_error_results are both given",

@@ -155,7 +155,8 @@ class MyTeam(Endpoint):
     def post(self, request: Request) -> Response:
         """Creates a team, whose founder and first member is the account; it leaves its team.
 
-        An account creates at most five teams a day.
+        An account creates at most five teams a day. If the project sends mail, it needs a
+        confirmed e-mail address, else the answer is 403 `unconfirmed_address`.
         """
         team = teams.create(self.account, TeamProfile(**self.body()), now=self.now)
         return self.reply(team, viewer=self.account, headers={"Location": "/api/v1/me/team"})
@@ -169,7 +170,10 @@ class MyTeam(Endpoint):
         problems=(403, 404, 409),
     )
     def patch(self, request: Request) -> Response:
-        """Changes the given fields; only the founder and the administrators may."""
+        """Changes the given fields; only the founder and the administrators may.
+
+        Texts need a confirmed e-mail address, as in the creation of a team.
+        """
         team = _own_team(self)
         changed = teams.change(team.pk, self.body(), by=self.account, now=self.now)
         return self.reply(changed, viewer=self.account)

@@ -30,6 +30,9 @@ Check = Callable[[object], str]
 _MOMENTS = ("start_after", "start_before", "end_before")
 #: The names that TDF and TDF2 have for fields of a workunit.
 _OTHER_NAMES = {"max_fails": "max_error_results", "until": "start_before"}
+#: The limit of Eve, and the fields that follow from it.
+_MAX_RETRIES = "max_retry_count"
+_LIMITS_OF_RETRIES = ("max_error_results", "max_total_results")
 _NOUNS: dict[type, str] = {
     NewWorkunit: "a workunit",
     NewFile: "an input file",
@@ -38,7 +41,13 @@ _NOUNS: dict[type, str] = {
 }
 #: Additional keys: other names of fields, and values that JSON cannot represent in the fields.
 _EXTRA_KEYS: dict[type, tuple[str, ...]] = {
-    NewWorkunit: ("delay_bound_seconds", "expected_duration_seconds", "max_fails", "until"),
+    NewWorkunit: (
+        "delay_bound_seconds",
+        "expected_duration_seconds",
+        "max_fails",
+        _MAX_RETRIES,
+        "until",
+    ),
     NewFile: ("content_base64",),
     NewOutput: (),
     NewBatch: ("expires_in_seconds", "bundle_duration_seconds"),
@@ -82,8 +91,10 @@ def new_workunit(value: object, *, from_outside: bool = False) -> NewWorkunit:
 
     The keys are the fields of `NewWorkunit`, or `delay_bound_seconds` in place of `delay_bound`,
     `expected_duration_seconds` in place of `expected_duration`, `max_fails` in place of
-    `max_error_results` and `until` in place of `start_before`.  With an expected duration, the
-    defaults of the operations and of the deadline follow from it.
+    `max_error_results` and `until` in place of `start_before`.  `max_retry_count` N is the number
+    of attempts beyond the first: at most N errors, and at most N results besides those created at
+    first.  With an expected duration, the defaults of the operations and of the deadline follow
+    from it.
     Durations are timedeltas or seconds, and "inf" is an infinite delay bound.  Times are datetimes
     or ISO text; without a time zone, they are in UTC.  An input file is a `NewFile` or a dict of
     its fields, with `content` as bytes or text, or with `content_base64`.  An output is a dict of
@@ -92,6 +103,7 @@ def new_workunit(value: object, *, from_outside: bool = False) -> NewWorkunit:
     `expected_duration`.
     """
     values = dict(with_field_names(_checked(NewWorkunit, value, from_outside=from_outside)))
+    _read_max_retries(values)
     if "input_files" in values:
         values["input_files"] = _each(
             values, "input_files", lambda entry: _file(entry, from_outside=from_outside)
@@ -113,12 +125,22 @@ def new_workunit(value: object, *, from_outside: bool = False) -> NewWorkunit:
     return NewWorkunit(**values)
 
 
+def _read_max_retries(values: dict[str, Any]) -> None:
+    """Replace `max_retry_count` by the limit of results: the retries and those created at first."""
+    max_retries = values.pop(_MAX_RETRIES, None)
+    if max_retries is not None:
+        target = values.get("target_nresults") or values.get("min_quorum", 1)
+        values["max_total_results"] = max_retries + target
+
+
 def with_field_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a workunit's description with fields in place of the names of TDF and TDF2.
 
     Call it before descriptions are merged.  Raises `BadDescription` if a value is given twice.
+    `max_retry_count` stays, because the number of results also depends on descriptions that are
+    merged later; it replaces, and is replaced by, the two limits that follow from it.
     """
-    if _OTHER_NAMES.keys().isdisjoint(values):
+    if values.keys().isdisjoint((*_OTHER_NAMES, _MAX_RETRIES, *_LIMITS_OF_RETRIES)):
         return values
     renamed = dict(values)
     for other_name, name in _OTHER_NAMES.items():
@@ -127,7 +149,18 @@ def with_field_names(values: Mapping[str, Any]) -> Mapping[str, Any]:
                 what = f"{other_name} and {name} are both given."
                 raise BadDescription(what, "give one: they mean the same.", f"/{other_name}")
             renamed[name] = renamed.pop(other_name)
-    return renamed
+    max_retries = renamed.get(_MAX_RETRIES)
+    if max_retries is None:
+        if not renamed.keys().isdisjoint(_LIMITS_OF_RETRIES):
+            renamed[_MAX_RETRIES] = None
+        return renamed
+    limits = {"max_error_results": max_retries, "max_total_results": None}
+    for name, limit in limits.items():
+        if renamed.get(name, limit) != limit:
+            what = f"{_MAX_RETRIES} and {name} are both given."
+            hint = f"give one: {_MAX_RETRIES} sets {' and '.join(limits)}."
+            raise BadDescription(what, hint, f"/{_MAX_RETRIES}")
+    return renamed | limits
 
 
 def new_batch(value: object, *, now: datetime, from_outside: bool = False) -> NewBatch:
@@ -183,6 +216,11 @@ def _is_whole(value: object) -> str:
     return "" if type(value) is int and -_MAX_BIGINT <= value <= _MAX_BIGINT else "a whole number"
 
 
+def _is_number_of_retries(value: object) -> str:
+    is_valid = value is None or (type(value) is int and 0 <= value <= _MAX_BIGINT)
+    return "" if is_valid else "a whole number from 0, or null"
+
+
 def _is_object(value: object) -> str:
     return "" if isinstance(value, Mapping) else "an object"
 
@@ -219,6 +257,7 @@ def _checks_of(kind: type) -> dict[str, Check]:
 
 
 _CHECKS = {kind: _checks_of(kind) for kind in _NOUNS}
+_CHECKS[NewWorkunit][_MAX_RETRIES] = _is_number_of_retries
 
 
 # Files, durations, times

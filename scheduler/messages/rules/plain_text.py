@@ -1,4 +1,4 @@
-"""Splits plain texts of staff into paragraphs, lines and addresses, for the pages.
+"""Splits plain texts of staff into paragraphs, lines and addresses [pure].
 
 The template `scheduler/plain_text.html` shows them and escapes every part, so that no text can add
 markup to a page.
@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from django.utils.text import normalize_newlines
-
+_LINE_END: Final = re.compile(r"\r\n?")
 _BLANK_LINES: Final = re.compile(r"\n\s*\n")
 #: Only https addresses become links: any other scheme could run a script.
 _ADDRESS: Final = re.compile(r"https://\w[^\s<>\"'`{}|\\^]*")
@@ -37,8 +36,17 @@ def paragraphs(text: str) -> list[Paragraph]:
     [[Part(text='See ', is_address=False), Part(text='https://example.org/x', is_address=True), \
 Part(text='.', is_address=False)]]
     """
-    blocks = _BLANK_LINES.split(normalize_newlines(text).strip())
+    blocks = _BLANK_LINES.split(with_line_feeds(text).strip())
     return [[list(_parts(line)) for line in block.split("\n")] for block in blocks if block]
+
+
+def with_line_feeds(text: str) -> str:
+    r"""Return a text whose lines end with a line feed; browsers send a carriage return, too.
+
+    >>> with_line_feeds("a\r\nb")
+    'a\nb'
+    """
+    return _LINE_END.sub("\n", text)
 
 
 def _parts(line: str) -> Iterator[Part]:
