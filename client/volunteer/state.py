@@ -24,6 +24,7 @@ from volunteer.wire.web import folder_name
 
 if TYPE_CHECKING:
     from volunteer.config import Rules
+    from volunteer.wire.messages import Reply
 
 #: A claimed result is not sent while another transaction has locked its workunit, for example the
 #: claim of a rival, so it is requested again. After this number of replies without it, it is
@@ -204,7 +205,7 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
         rpc_retry_at=0.0,
         master_failures=0,
         next_contact_at=event.now + rules.contact_delay(reply.request_delay),
-        contact_by=event.now + reply.next_rpc_delay if reply.next_rpc_delay else 0.0,
+        contact_by=_next_by(project, reply, event.now, rules),
     )
     before = set(project.results)
     state, project, commands = take_reply(state, project, reply, event.now)
@@ -231,14 +232,26 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
     return replace(state.with_project(project), contacted=contacted), commands
 
 
-def _retry_by(project: Project, now: float, rules: Rules) -> float:
+def _next_by(project: Project, reply: Reply, now: float, rules: Rules) -> float:
+    """Return when the next contact must be at the latest; 0 if the server sets no time.
+
+    A reply without an account is a refusal, for example of a host whose other request is being
+    answered: it acknowledges nothing.
+    """
+    if reply.next_rpc_delay:
+        return now + reply.next_rpc_delay
+    return 0.0 if reply.account.userid else _retry_by(project, now + reply.request_delay, rules)
+
+
+def _retry_by(project: Project, at: float, rules: Rules) -> float:
     """Return when a failed contact must be repeated at the latest; 0 if it need not be.
 
     In a pool, the contact may have been the one that acknowledges results. The back-off after
     failures applies nevertheless.
     """
-    is_due = rules.pool and project.in_phase(Phase.FETCHING, Phase.READY, Phase.RUNNING)
-    return now if is_due else project.contact_by
+    unfinished = (Phase.FETCHING, Phase.READY, Phase.RUNNING, Phase.UPLOADING)
+    is_due = rules.pool and project.in_phase(*unfinished)
+    return at if is_due else project.contact_by
 
 
 def _count_answer(

@@ -74,7 +74,7 @@ class Profile:
     """The access rights and limits of a worker.
 
     `name` is the plug-in's name, or empty for built-in science.  `identities` are the devices and
-    inodes of `reads`, and the versions of the plug-in's modules; workers that differ only in these
+    inodes of `reads`, and a digest of the plug-in's modules; workers that differ only in these
     replace each other.  `hidden` folders cannot be read, even if they are in a readable folder.
     """
 

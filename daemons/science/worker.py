@@ -21,6 +21,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from math import inf
 from operator import attrgetter
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -53,6 +54,8 @@ MAX_WORKERS: Final = 4
 MAX_ANSWER: Final = 1 << 20
 #: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
 _MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
+#: Time for which the versions of modules are not read again; seconds.
+MODULES_KEPT: Final = 1.0
 #: The depth of packages in which modules are looked for; it ends a loop of symbolic links.
 _MAX_PACKAGE_DEPTH: Final = 8
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
@@ -204,7 +207,7 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
             identities.append((folder_stat.st_dev, folder_stat.st_ino))
     if plugin is not None and plugin.runner == "python":
         # A running worker keeps the modules that it has imported.
-        identities.extend(_module_versions(science_folder(), plugin.path.split(".")))
+        identities.append((_modules_digest(plugin.path),))
     return Profile(
         name="" if plugin is None else f"{plugin.kind} {plugin.name}",
         reads=tuple(folders),
@@ -219,6 +222,19 @@ def profile_of(plugin: Plugin | None, *reads: str) -> Profile:
             cpu_seconds=settings.SCIENCE_CPU_SECONDS,
         ),
     )
+
+
+def _modules_digest(path: str) -> int:
+    """Return a digest of the modules that the plug-in at an import path may import.
+
+    It is kept for a second, because a pass makes many calls, and a folder may have many packages.
+    """
+    began_at, key = monotonic(), (science_folder(), path)
+    scanned_at, digest = _scanned.get(key, (-inf, 0))
+    if began_at - scanned_at >= MODULES_KEPT:
+        digest = hash(tuple(_module_versions(science_folder(), path.split("."))))
+        _scanned[key] = began_at, digest
+    return digest
 
 
 def _module_versions(
@@ -486,5 +502,7 @@ def _ready_worker(profile: Profile) -> _Worker:
 
 #: This process's workers, the least recently used one first.
 _own: dict[Profile, _Worker] = {}
+#: The time of the last scan, and its digest, by the folder and the import path of a plug-in.
+_scanned: dict[tuple[str, str], tuple[float, int]] = {}
 _lock = threading.RLock()
 atexit.register(stop)

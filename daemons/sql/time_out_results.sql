@@ -32,6 +32,7 @@ never_acknowledged AS (
     LIMIT %(limit)s::bigint
 ),
 
+-- A result that was sent before its host was enrolled has the time from the enrollment.
 -- The hosts of the pool are few, and the results in progress of each are read by the index
 -- results_held_by_host.  OFFSET 0 keeps the other conditions apart, for which the planner might
 -- scan all results in progress.  A usage sample acknowledges its result, too; it is looked up by a
@@ -39,11 +40,14 @@ never_acknowledged AS (
 never_acknowledged_in_pool AS (
     SELECT r.id, r.workunit_id, %(never_acknowledged)s::smallint AS because
     FROM (
-        SELECT DISTINCT token.host_id
+        SELECT
+            token.host_id,
+            min(token.created_at) AS enrolled_at
         FROM host_token AS token
         WHERE
             token.revoked_at IS NULL
             AND (token.expire_at IS NULL OR token.expire_at > %(now)s::timestamptz)
+        GROUP BY token.host_id
     ) AS enrolled
     CROSS JOIN LATERAL (
         SELECT *
@@ -61,7 +65,7 @@ never_acknowledged_in_pool AS (
         AND r.target_kind = {{Target.QUEUE}}
         AND r.server_state * 10 + r.outcome = any(%(sources)s::smallint[])
         AND r.acknowledged_at IS NULL
-        AND greatest(r.sent_at, %(last_outage_ended_at)s::timestamptz)
+        AND greatest(r.sent_at, enrolled.enrolled_at, %(last_outage_ended_at)s::timestamptz)
         + %(pool_ack_timeout)s::interval <= %(now)s::timestamptz
         AND r.report_deadline > %(now)s::timestamptz
         AND r.workunit_id %% %(shard_count)s::bigint = %(shard_index)s::bigint

@@ -150,7 +150,7 @@ COLUMNS: Mapping[tuple[str, str, str], tuple[str, ...]] = {
     # An invariant reads `id` and `primary`.
     ("daemons", "account_emailaddress", "S"): ("id", "user_id", "email", "verified", "primary"),
     # Which hosts are enrolled, without the hashes of their tokens.
-    ("daemons", "host_token", "S"): ("host_id", "expire_at", "revoked_at"),
+    ("daemons", "host_token", "S"): ("host_id", "created_at", "expire_at", "revoked_at"),
     ("daemons", "letter", "U"): ("ended_at", "account_cursor", "copies"),
     ("daemons", "badge", "U"): ("account_count", "team_count"),
     ("daemons", "team", "U"): _CREDIT,

@@ -30,12 +30,13 @@ _READERS = (
     (search, "perf_counter"),
 )
 MOMENT = 1 / 1024
-#: Caches that do not influence a walk: columns of statements, signing keys, and stateless worker
-#: processes.
+#: Caches that do not influence a walk: columns of statements, signing keys, stateless worker
+#: processes, and versions of plug-ins, which do not change.
 _HARMLESS = {
     "scheduler.sql.prepared._columns_by_statement",
     "scheduler.signing._loaded",
     "daemons.science.worker._own",
+    "daemons.science.worker._scanned",
 }
 _MEMORY = re.compile("_[a-z]")
 

@@ -150,6 +150,10 @@ def templated(
         app_version_num=description.app_version_num or workunit.app_version_num,
         **_targets(description),
     )
+    max_retries = defaults.get("max_retry_count")
+    if max_retries is not None and "max_total_results" not in merged:
+        # The template has the number of results created at first.
+        workunit = replace(workunit, max_total_results=max_retries + workunit.target)
     return Templated(_with_room(workunit), _place(inputs, description.files))
 
 

@@ -187,7 +187,9 @@ def a_claim(*, trusted=True, app=None, queue=None, **fields):
 
 def enroll(host, **fields):
     digest = f"{HostToken.objects.count():064}"
-    HostToken.objects.create(host=host, token_hash=digest, created_at=NOON, **fields)
+    HostToken.objects.create(
+        host=host, token_hash=digest, **{"created_at": rows.hours(-2)} | fields
+    )
 
 
 def test_a_claim_of_a_host_of_the_pool_times_out_after_300_seconds():
@@ -245,6 +247,14 @@ def test_a_host_of_the_pool_keeps_unacknowledged_results_of_other_work():
     enroll(plain.host)
     a_claim(trusted=False, host=plain.host)
     assert a_pass(timeout_checker).sentence() == "nothing to do"
+
+
+def test_a_result_sent_before_its_host_was_enrolled_has_the_time_from_the_enrollment():
+    claimed = a_claim()
+    enroll(claimed.host, created_at=NOON)
+    enroll(claimed.host, created_at=rows.hours(0.01))
+    for seconds, late in ((299, 0), (300, 1)):
+        assert a_pass(timeout_checker, now=NOON + timedelta(seconds=seconds)).seen == late
 
 
 @pytest.mark.parametrize(("minutes", "late"), [(61, 0), (59, 1)])

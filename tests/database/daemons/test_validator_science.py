@@ -506,7 +506,8 @@ def verdicts(app):
     ("module", "has_init"),
     [("judging", False), ("judges/judging", True), ("judges/late/judging", False)],
 )
-def test_an_edited_plugin_takes_effect_at_the_next_call(settings, module, has_init):
+def test_an_edited_plugin_takes_effect_at_the_next_scan(settings, monkeypatch, module, has_init):
+    monkeypatch.setattr(worker, "MODULES_KEPT", 0)
     science = settings.VAR_DIR / "science"
     file, helper = science / f"{module}.py", science / f"{module}_rules.py"
     file.parent.mkdir(parents=True)
@@ -542,6 +543,28 @@ def worker_of(app):
     """Return the running workers of an app's validator."""
     name = f"validator {app.validator}"
     return [each for each in worker._own.values() if each.profile.name == name]
+
+
+def test_modules_of_a_plugin_are_scanned_once_a_second(monkeypatch):
+    clock, scans = [1000.0], []
+
+    def scan(folder, own):
+        scans.append(own)
+        return iter([(len(scans),)])
+
+    monkeypatch.setattr(worker, "_scanned", {})
+    monkeypatch.setattr(worker, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(worker, "_module_versions", scan)
+    first = worker._modules_digest("judging.Judge")
+    clock[0] += 0.9
+    assert worker._modules_digest("judging.Judge") == first
+    assert len(scans) == 1
+    worker._modules_digest("other.Judge")
+    assert scans == [["judging", "Judge"], ["other", "Judge"]]
+    clock[0] += 0.1
+    assert worker._modules_digest("judging.Judge") != first
+    # The profile that the science service gets stays small, however many modules there are.
+    assert isinstance(first, int)
 
 
 def test_files_of_data_in_the_science_folder_are_not_searched(settings):

@@ -251,6 +251,15 @@ def test_option_overrides_the_default_of_the_app_and_the_template_overrides_both
     assert workunit.priority == 5
 
 
+def test_retries_by_default_are_added_to_the_results_of_the_template(app, built, tmp_path) -> None:
+    App.objects.update(workunit_defaults={"max_retry_count": 3})
+    text = "<workunit><min_quorum>2</min_quorum><target_nresults>4</target_nresults>{}</workunit>"
+    workunit = built(tmp_path, text.format(""))
+    assert (workunit.max_error_results, workunit.max_total_results) == (3, 7)
+    limited = text.format("<max_total_results>5</max_total_results>")
+    assert built(tmp_path, limited).max_total_results == 5
+
+
 def test_option_for_a_target_replaces_the_target_that_is_the_default(app, built, tmp_path) -> None:
     account = a_host().account
     App.objects.update(workunit_defaults={"target_host": 11})

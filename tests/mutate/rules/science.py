@@ -245,7 +245,7 @@ RULES = (
     Switch(
         "A plug-in whose module has changed gets a new worker",
         Code("daemons.science.worker:_module_versions", always(())),
-        (f"{SCIENCE}::test_an_edited_plugin_takes_effect_at_the_next_call",),
+        (f"{SCIENCE}::test_an_edited_plugin_takes_effect_at_the_next_scan",),
     ),
     Switch(
         "A webhook is signed",

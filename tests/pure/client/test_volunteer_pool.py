@@ -34,7 +34,7 @@ from volunteer.sandbox import Confinement, Program, Sandbox
 from volunteer.state import MAX_REQUESTS_FOR_CLAIMED
 from volunteer.transport import Response, UnreachableError
 from volunteer.verdicts import ABORTED_BY_PROJECT
-from volunteer.wire.messages import Reply
+from volunteer.wire.messages import Account, Message, Reply
 from volunteer.wire.replies import decode_reply
 
 POOL = replace(RULES, pool=True, slots=1, buffer_seconds=0.0)
@@ -244,6 +244,10 @@ def test_claimed_result_that_never_arrives_is_given_up() -> None:
     assert client.kinds(2.1) == ["ClaimWork"]
 
 
+#: A reply to a request that was carried out; a refusal has no account.
+ACCEPTED = Reply(hostid=7, account=Account(userid=1))
+
+
 def asks(client: Client, after: float) -> bool:
     return "Ask" in client.kinds(after)
 
@@ -260,7 +264,7 @@ def a_busy_worker(rules: Rules) -> Client:
 def test_a_worker_acknowledges_a_received_result_during_a_long_download() -> None:
     client = a_busy_worker(POOL)
     assert asks(client, 5.0)
-    client.happens(events.ReplyReceived, reply=Reply(hostid=7))
+    client.happens(events.ReplyReceived, reply=ACCEPTED)
     assert client.result().phase == Phase.FETCHING
     assert not asks(client, 3600.0), "the result is acknowledged once"
 
@@ -273,7 +277,18 @@ def test_an_acknowledgement_that_fails_is_repeated_within_the_time_of_the_server
     assert asks(client, 10.0)
     client.happens(events.ReplyReceived, reply=Reply(is_down=True))
     assert asks(client, 120.0)
-    client.happens(events.ReplyReceived, reply=Reply(hostid=7))
+    client.happens(events.ReplyReceived, reply=ACCEPTED)
+    assert not asks(client, 3600.0)
+
+
+def test_a_refusal_acknowledges_nothing_and_its_delay_is_kept() -> None:
+    client = a_busy_worker(POOL)
+    assert asks(client, 5.0)
+    busy = Reply(request_delay=30.0, messages=(Message("Another request is being answered"),))
+    client.happens(events.ReplyReceived, reply=busy)
+    assert not asks(client, 29.0)
+    assert asks(client, 1.0)
+    client.happens(events.ReplyReceived, reply=ACCEPTED)
     assert not asks(client, 3600.0)
 
 
