@@ -203,7 +203,7 @@ class ProjectConfig:
     """How long daily samples of credit are kept, from which pages draw credit per day."""
 
     purge_after: timedelta = timedelta(0)
-    """How long a finished workunit's rows are kept once its files are deleted."""
+    """How long a workunit's rows are kept after its assimilation; its files are deleted first."""
 
     def attached_url(self, scheme: str, host: str) -> str:
         """Return the URL of the project at which a request arrived: the current or a former one.

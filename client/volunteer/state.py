@@ -233,7 +233,7 @@ def _(event: events.ReplyReceived, state: State, rules: Rules) -> Step:
 
 
 def _next_by(project: Project, reply: Reply, now: float, rules: Rules) -> float:
-    """Return when the next contact must be at the latest; 0 if the server sets no time.
+    """Return the latest time of the next contact: that of the server, or of a retry; else 0.
 
     A reply without an account is a refusal, for example of a host whose other request is being
     answered: it acknowledges nothing.
@@ -244,10 +244,10 @@ def _next_by(project: Project, reply: Reply, now: float, rules: Rules) -> float:
 
 
 def _retry_by(project: Project, at: float, rules: Rules) -> float:
-    """Return when a failed contact must be repeated at the latest; 0 if it need not be.
+    """Return `at` in a pool with unfinished results, else the present `contact_by`.
 
-    In a pool, the contact may have been the one that acknowledges results. The back-off after
-    failures applies nevertheless.
+    The failed contact may have been the one that acknowledges results. The back-off after failures
+    applies nevertheless.
     """
     unfinished = (Phase.FETCHING, Phase.READY, Phase.RUNNING, Phase.UPLOADING)
     is_due = rules.pool and project.in_phase(*unfinished)

@@ -54,8 +54,8 @@ MAX_WORKERS: Final = 4
 MAX_ANSWER: Final = 1 << 20
 #: The maximum size in JSON of an agreeing pair of ids, and of the reason for a bad result; bytes.
 _MAX_PAIR_BYTES, _MAX_REASON_BYTES = 48, 8192
-#: Time for which the versions of modules are not read again; seconds.
-MODULES_KEPT: Final = 1.0
+#: Minimum time between two scans of the same modules; a pass makes many calls.
+MODULES_SCAN_SECONDS: Final = 1.0
 #: The depth of packages in which modules are looked for; it ends a loop of symbolic links.
 _MAX_PACKAGE_DEPTH: Final = 8
 #: Timeout for the start of a worker; seconds.  No science runs during the start.
@@ -231,7 +231,7 @@ def _modules_digest(path: str) -> int:
     """
     began_at, key = monotonic(), (science_folder(), path)
     scanned_at, digest = _scanned.get(key, (-inf, 0))
-    if began_at - scanned_at >= MODULES_KEPT:
+    if began_at - scanned_at >= MODULES_SCAN_SECONDS:
         digest = hash(tuple(_module_versions(science_folder(), path.split("."))))
         _scanned[key] = began_at, digest
     return digest
@@ -240,7 +240,7 @@ def _modules_digest(path: str) -> int:
 def _module_versions(
     folder: str, own: Sequence[str], depth: int = 0
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield the device, inode, size and time of change of the modules in a folder and its packages.
+    """Yield device, inode, size and modification time of the modules in a folder and its packages.
 
     A folder is a package if it has an `__init__.py`, or if it is named in `own`, the path of the
     plug-in's module.  Other folders may contain many files of data.

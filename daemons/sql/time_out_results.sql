@@ -32,11 +32,12 @@ never_acknowledged AS (
     LIMIT %(limit)s::bigint
 ),
 
--- A result that was sent before its host was enrolled has the time from the enrollment.
+-- For a result that was sent before its host was enrolled, the timeout begins with the enrollment.
 -- The hosts of the pool are few, and the results in progress of each are read by the index
 -- results_held_by_host.  OFFSET 0 keeps the other conditions apart, for which the planner might
--- scan all results in progress.  A usage sample acknowledges its result, too; it is looked up by a
--- subquery, because the planner might join all samples.
+-- scan all results in progress.  Here, unlike in never_acknowledged, a usage sample
+-- acknowledges its result, too; it is looked up by a subquery, because the planner might join all
+-- samples.
 never_acknowledged_in_pool AS (
     SELECT r.id, r.workunit_id, %(never_acknowledged)s::smallint AS because
     FROM (

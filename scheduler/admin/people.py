@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -11,7 +12,7 @@ from django.contrib import admin
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.forms import SetPasswordMixin
 from django.contrib.auth.models import Group, Permission
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils import timezone
@@ -342,6 +343,11 @@ class AccountAdmin(StaffAdmin, UserBase):
             if "team" in form.changed_data:
                 teams.move_as_staff(obj, obj.team_id, now=timezone.now())
             super().save_model(request, obj, form, change)
+
+    def record(self, event: Event, obj: Model, details: Mapping[str, Any]) -> None:
+        """Write an audit entry whose subject is the account's address, as in other entries."""
+        subject = obj.email if isinstance(obj, Account) else str(obj)
+        audit.record(event, now=timezone.now(), subject=subject, details=details)
 
     def save_related(self, request: HttpRequest, form: Any, formsets: Any, change: bool) -> None:
         """Save groups and permissions; write an audit entry if rights or flags changed.

@@ -286,9 +286,9 @@ def _assign_new(
 
     Results of queues above group 0 come before both.
     """
-    sent_in_batch = Counter[int]()
+    sent_by_queue = Counter[int]()
     for host_search in searches:
-        host_search.sent_in_batch = sent_in_batch
+        host_search.sent_by_queue = sent_by_queue
     _assign_before_lists(searches, catalog, config, now=now)
     seekers = [each for each in searches if not each.work.assigned]
     contended = bundle_claims.assign(seekers, apps=catalog.apps, config=config, now=now)
@@ -361,7 +361,7 @@ def _restricted(host_search: Search, streams: tuple[CandidateStream, ...]) -> Se
         streams=streams,
         queues=queues,
         closed=host_search.closed,
-        sent_in_batch=host_search.sent_in_batch,
+        sent_by_queue=host_search.sent_by_queue,
     )
 
 

@@ -70,13 +70,13 @@ def _queue_id(allotted: Allotted) -> int:
 
 
 def _count_sent(candidate: Candidate, search: Search) -> None:
-    """Count a sent result for the ramp limit of its queue and the low-water mark of its stream.
+    """Count a sent result for `max_new_per_claim` and for the low-water mark of its stream.
 
     Streams of targets and of queues of the order fifo or lifo have no marks: they are short, or
     their order must be exact.
     """
     if candidate.queue_id:
-        search.sent_in_batch[candidate.queue_id] += 1
+        search.sent_by_queue[candidate.queue_id] += 1
         if search.queues[candidate.queue_id].order == "priority":
             key = (candidate.app_id, int(Target.QUEUE), candidate.queue_id)
             low_water_marks.count_sent(key)

@@ -94,7 +94,7 @@ def lock(searches: Sequence[Search]) -> QueueClaims:
     # A spare result of another queue with a limit has no slot, so it must not be sent.
     free: dict[int, list[int]] = {id_: [] for id_ in queue_of.values() if queues[id_].is_capped}
     free |= locked
-    sent = searches[0].sent_in_batch
+    sent = searches[0].sent_by_queue
     max_new = {
         queue_id: most - sent[queue_id]
         for queue_id in queue_of.values()

@@ -57,14 +57,14 @@ class Search:
 
     `streams` are the candidate streams to read, `near` the ids of workunits whose input files the
     host has.  `queues` are the named queues by id, `closed` those that send nothing to this host,
-    `free_slots` the number of free slots of those with a limit, and `sent_in_batch` counts by queue
-    the results that the batch of RPCs has already sent.  `feasible` holds the assignments
-    that the host may receive, by device, best first, including spare ones; `saturated` the devices
-    for which a further result would miss its deadline (`selection.Choice`).  `candidates` holds the
-    candidates read, by stream; `open_streams` the cursors of the streams to read further; `seen`
-    the cursors at the end of the pages read.  `list_refusals` counts the refused task lists by
-    reason, `list_sentences` has a sentence per reason, and `lasting_in_lists` holds the refusals
-    that do not pass with time.
+    `free_slots` the number of free slots of those with a limit, and `sent_by_queue` counts by queue
+    the results that this batch of RPCs has sent; all searches of the batch share one counter.
+    `feasible` holds the assignments that the host may receive, by device, best first, including
+    spare ones; `saturated` the devices for which a further result would miss its deadline
+    (`selection.Choice`).  `candidates` holds the candidates read, by stream; `open_streams` the
+    cursors of the streams to read further; `seen` the cursors at the end of the pages read.
+    `list_refusals` counts the refused task lists by reason, `list_sentences` has a sentence per
+    reason, and `lasting_in_lists` holds the refusals that do not pass with time.
     """
 
     work: Work
@@ -77,7 +77,7 @@ class Search:
     queues: Mapping[int, QueueFacts] = field(default_factory=dict)
     closed: Mapping[int, Closed] = field(default_factory=dict)
     free_slots: dict[int, int] = field(default_factory=dict)
-    sent_in_batch: Counter[int] = field(default_factory=Counter)
+    sent_by_queue: Counter[int] = field(default_factory=Counter)
     spare: int = selection.SPARE
     feasible: dict[str, list[Assignment]] = field(default_factory=dict)
     saturated: set[str] = field(default_factory=set)
@@ -418,7 +418,7 @@ def _room_in_queues(search: Search, chosen: Chosen) -> dict[int, int]:
             queue,
             free_slots=search.free_slots.get(queue.id),
             chosen_for_others=others[queue.id],
-            sent_before=search.sent_in_batch[queue.id],
+            sent_before=search.sent_by_queue[queue.id],
         )
         for queue in search.queues.values()
     }

@@ -29,7 +29,7 @@ from scheduler.messages.rules import letter_texts, mail_rules
 from scheduler.messages.rules.letter_texts import LetterRefused
 from scheduler.models import Account, CreditEntry, Letter
 from scheduler.people import audit
-from scheduler.people.publishing import confirmed_addresses
+from scheduler.people.public_texts import confirmed_addresses
 
 log = logging.getLogger(__name__)
 

@@ -82,7 +82,7 @@ def publish(title: str, text: str, *, author: Account | None, now: datetime) -> 
 
 
 def fingerprint(news: News) -> str:
-    """Return a digest of the content and the state of news, to change what was previewed."""
+    """Return a digest of title, text and withdrawal, by which `change` detects later changes."""
     values = (news.title, news.text, news.withdrawn_at is None)
     return hashlib.sha256(repr(values).encode()).hexdigest()
 

@@ -70,7 +70,8 @@ class AuditEntry(models.Model):
     #: E-mail address of the account, `shell:<user>`, or the address of an unauthenticated caller.
     actor = models.CharField(max_length=254, blank=True, default="")
     address = models.GenericIPAddressField(null=True, blank=True)
-    #: Subject of the event, such as an e-mail address, `token 17`, `app shout` or a file name.
+    #: Subject of the event: of an account the e-mail address, otherwise for example `token 17`,
+    #: `app shout` or a file name.
     subject = models.CharField(max_length=254, blank=True, default="")
     details = models.JSONField(default=dict, blank=True)
 

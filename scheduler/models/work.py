@@ -303,6 +303,7 @@ class Workunit(models.Model):
     lease_until = models.DateTimeField(null=True, blank=True)
     lease_token = models.BigIntegerField(default=0, db_default=0)
     created_at = models.DateTimeField()
+    # When the workunit was assimilated, or when a group ended.
     finished_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -52,7 +52,7 @@ from scheduler.people.audit import Event
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.personal_data import consents
 from scheduler.people.personal_data.consents import ConsentNeeded
-from scheduler.people.publishing import confirmed_addresses
+from scheduler.people.public_texts import confirmed_addresses
 from scheduler.people.rules.mail_addresses import MAX_ADDRESS, BadMail, check_address
 
 if TYPE_CHECKING:
@@ -466,8 +466,8 @@ def change_profile(
     """Change what an account's owner may change without a password, also in `account`.
 
     `fields` has new values of `name`, `country` and `url`; omitted ones stay, and so do the
-    consents without `chosen`.  Raises `BadName` and `BadHomePage`, and `UnconfirmedAddress` for
-    another home page, which may be removed.
+    consents without `chosen`.  Raises `BadName` and `BadHomePage`, and `UnconfirmedAddress` if
+    the home page gets a new value that is not empty, and the address is not confirmed.
     """
     new = _good_profile(fields)
     consented = {} if chosen is None else asdict(chosen)

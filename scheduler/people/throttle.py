@@ -149,7 +149,7 @@ def charge_mail(
 def charge_team(account: Account, *, now: datetime) -> Attempt:
     """Charge the creation of a team to the account; call `refund` if the creation is refused.
 
-    Raises `TooManyAttempts` if the account's daily limit is reached.  Charges nothing if
+    Raises `TooManyAttempts` if the account has created too many teams lately.  Charges nothing if
     `login_throttle` is off.
     """
     attempt = _attempt("create_team", account.email, audit.current_actor().address or "", now)

@@ -1,6 +1,6 @@
 -- Stores a usage sample of a result in progress on a host, and its fraction done.  A sample is stored
 -- if it has a value of which the result got no sample in the last second: Eve's clients report each
--- value by a call of its own.  So a result gets at most one sample a second for each kind of value.
+-- value by a call of its own.  So at most six samples of a result are stored in a second.
 -- A locked result keeps its fraction done, because the host reports again.
 WITH own AS (
     SELECT

@@ -133,9 +133,9 @@ def test_rights_changed_in_the_admin_are_recorded(chief):
     assert web.post(url, form).status_code == 302
     [entry] = entries("rights_changed")
     assert (entry.actor, entry.address) == (EMAIL, "192.0.2.8")
-    assert entry.subject == "account vera"
+    assert entry.subject == "vera@example.org"
     assert entry.details == {"is_staff": {"from": False, "to": True}, "given": ["operator"]}
-    assert entries("account_changed")
+    assert [each.subject for each in entries("account_changed")] == ["vera@example.org"]
 
 
 def test_role_changes_by_a_command_are_recorded_once(chief):

@@ -13,8 +13,8 @@ from scheduler.config import MailConfig
 from scheduler.models import Account, AuditEntry, Team
 from scheduler.people import accounts, teams
 from scheduler.people.personal_data.consents import Chosen
-from scheduler.people.publishing import confirmed_addresses
-from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
+from scheduler.people.public_texts import confirmed_addresses
+from scheduler.people.public_texts.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.teams import TeamProfile
 from tests.conftest import NOON
 from tests.faces.apis import a_program

@@ -71,15 +71,15 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
     """Return the context of the desk's template, whose charts show `period`."""
     live = status.current(now=now)
     kept = samples.read(period, now=now)
-    last_hour = kept if period is Period.DAY else samples.read(Period.DAY, now=now)
+    samples_of_day = kept if period is Period.DAY else samples.read(Period.DAY, now=now)
     return {
         "alerts": alerts.current(now=now),
         "maintenance": maintenance.current(),
-        "flow": _flow(live, last_hour),
+        "flow": _flow(live, samples_of_day),
         "failed": live.workunits["failed"].label,
         "results": [(status.words(name), count.label) for name, count in live.results.items()],
         "people": [(status.words(name), count.label) for name, count in live.people.items()],
-        "lamps": [_lamp(station, last_hour, now) for station in live.stations],
+        "lamps": [_lamp(station, samples_of_day, now) for station in live.stations],
         "charts": _charts(kept, period, now),
         "periods": [(each.name.lower(), each.value.title, each is period) for each in Period],
         "worst_versions": error_rates.worst_versions(now=now),

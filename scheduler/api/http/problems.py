@@ -22,7 +22,7 @@ from scheduler.hosts import own_deletions, own_hosts, own_merges
 from scheduler.people import account_keys, accounts, api_tokens, idempotency, teams
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.providers import identities
-from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
+from scheduler.people.public_texts.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.quotas import QuotaExceeded
 from scheduler.people.rules.ownership_statements import BadText
 from scheduler.people.submitters import NotAllowed

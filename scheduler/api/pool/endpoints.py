@@ -225,7 +225,11 @@ class UsageBody(Strict):
 
 
 class UsageStored(Shown):
-    """Whether the sample was stored; each kind of value of a result is stored once a second."""
+    """Whether the sample was stored.
+
+    It is stored with all of its values if the result got no sample with one of these values in the
+    last second.
+    """
 
     stored = serializers.BooleanField()
 

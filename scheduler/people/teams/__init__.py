@@ -17,8 +17,9 @@ remove members, but not the founder and other administrators.  An administrator 
 is no longer one, by the same transaction.  A row of an administrator is written while the account
 is locked, and inserted while the team is locked, too.
 
-Staff can create teams without a founder, change every field and the founder, who must be an active
-member, and move accounts; an account that is moved leaves its team by the rules of `leave`.
+Staff can create teams without a founder, change the fields of `TeamProfile` and the founder, who
+must be an active member, and move accounts; an account that is moved leaves its team by the rules
+of `leave`.
 """
 
 from __future__ import annotations

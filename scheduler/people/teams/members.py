@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 
 from scheduler.models import Account, Team
 from scheduler.people import team_reads, throttle
-from scheduler.people.publishing import confirmed_addresses
+from scheduler.people.public_texts import confirmed_addresses
 from scheduler.people.teams.locked_rows import (
     forget_request,
     lock_accounts,
@@ -33,7 +33,7 @@ def create(founder: Account, profile: TeamProfile, *, now: datetime) -> Team:
     """Create a team; the founder leaves their team, if any, and becomes the first member.
 
     Raises `BadName`, `UnconfirmedAddress`, `TooManyAttempts` if the account has created too many
-    teams today, `InactiveAccount`, and `TeamRefused` for an invalid or taken value, or if the
+    teams lately, `InactiveAccount`, and `TeamRefused` for an invalid or taken value, or if the
     founder may not leave their team.
     """
     fields = checked_fields(asdict(profile))
@@ -56,7 +56,8 @@ def change(team_id: int, fields: Mapping[str, Any], *, by: Account, now: datetim
     """Change fields of `TeamProfile`; only the founder and the administrators may.
 
     Raises `UnknownTeam`, `NotFounder`, `InactiveAccount`, `BadName` and `TeamRefused`, and
-    `UnconfirmedAddress` for another public text, which may be removed.
+    `UnconfirmedAddress` if a public text gets a new value that is not empty, and the address is not
+    confirmed.
     """
     checked = checked_fields(fields)
     with transaction.atomic():

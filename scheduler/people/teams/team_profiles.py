@@ -14,7 +14,7 @@ from scheduler.people.account_keys import good_name
 from scheduler.people.teams.team_refusals import TeamRefused
 
 MAX_DESCRIPTION, MAX_COUNTRY, MAX_URL = 10_000, 64, 200
-#: Fields in which everybody reads what the founder wrote.
+#: Fields that everybody can see; a new value needs a confirmed address.
 PUBLIC_TEXTS: Final = ("name", "url", "description", "country")
 _check_url = URLValidator(schemes=["http", "https"])
 

@@ -33,7 +33,7 @@ from scheduler.people.account_keys import AccountRefused
 from scheduler.people.hashing import HashQueueFull
 from scheduler.people.personal_data.consents import Chosen
 from scheduler.people.providers import identities
-from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
+from scheduler.people.public_texts.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.throttle import TooManyAttempts, UsedCode
 from scheduler.web.texts import translated
 

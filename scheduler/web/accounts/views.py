@@ -38,7 +38,7 @@ from scheduler.people import (
 )
 from scheduler.people.account_keys import AccountRefused
 from scheduler.people.personal_data import erasure, own_data
-from scheduler.people.publishing import confirmed_addresses
+from scheduler.people.public_texts import confirmed_addresses
 from scheduler.people.teams import SuccessorChanged
 from scheduler.web import credit_charts, texts
 from scheduler.web.accounts import forms

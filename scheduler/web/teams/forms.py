@@ -13,7 +13,7 @@ from django.utils.translation import pgettext_lazy
 
 from scheduler.models import Team
 from scheduler.people.account_keys import BadName
-from scheduler.people.publishing.confirmed_addresses import UnconfirmedAddress
+from scheduler.people.public_texts.confirmed_addresses import UnconfirmedAddress
 from scheduler.people.teams import TakenName, TeamRefused
 from scheduler.people.teams.team_profiles import (
     MAX_COUNTRY,

@@ -507,7 +507,7 @@ def verdicts(app):
     [("judging", False), ("judges/judging", True), ("judges/late/judging", False)],
 )
 def test_an_edited_plugin_takes_effect_at_the_next_scan(settings, monkeypatch, module, has_init):
-    monkeypatch.setattr(worker, "MODULES_KEPT", 0)
+    monkeypatch.setattr(worker, "MODULES_SCAN_SECONDS", 0)
     science = settings.VAR_DIR / "science"
     file, helper = science / f"{module}.py", science / f"{module}_rules.py"
     file.parent.mkdir(parents=True)

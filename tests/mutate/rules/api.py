@@ -115,7 +115,7 @@ RULES = (
     ),
     Switch(
         "Public texts need a confirmed address where the project sends mail",
-        Code("scheduler.people.publishing.confirmed_addresses:is_confirmed", always(True)),
+        Code("scheduler.people.public_texts.confirmed_addresses:is_confirmed", always(True)),
         ("tests/security/test_public_texts.py",),
     ),
     Switch(

@@ -72,7 +72,7 @@ def _lists_for_all(_original: Any) -> Any:
 
 def _uncounted_in_batch(original: Any) -> Any:
     def count_sent(candidate: Any, search: Any) -> None:
-        original(candidate, replace(search, sent_in_batch=Counter()))
+        original(candidate, replace(search, sent_by_queue=Counter()))
 
     return count_sent
 

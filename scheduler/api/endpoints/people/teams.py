@@ -155,8 +155,8 @@ class MyTeam(Endpoint):
     def post(self, request: Request) -> Response:
         """Creates a team, whose founder and first member is the account; it leaves its team.
 
-        An account creates at most five teams a day. If the project sends mail, it needs a
-        confirmed e-mail address, else the answer is 403 `unconfirmed_address`.
+        An account creates five teams at once, then one every 4.8 hours. If the project sends mail,
+        it needs a confirmed e-mail address, else the answer is 403 `unconfirmed_address`.
         """
         team = teams.create(self.account, TeamProfile(**self.body()), now=self.now)
         return self.reply(team, viewer=self.account, headers={"Location": "/api/v1/me/team"})

@@ -26,8 +26,8 @@ def is_confirmed(account: Account) -> bool:
 def require(account: Account) -> None:
     """Raise `UnconfirmedAddress` unless the account may publish texts and links.
 
-    Without a mail server no address can be confirmed, so every account may; this executes no
-    statement then, else one.
+    Without a mail server no address can be confirmed, so every account may.  Runs one statement,
+    or none without a mail server.
     """
     if settings.MAIL is None or is_confirmed(account):
         return
