@@ -37,8 +37,10 @@ pytestmark = [
     pytest.mark.lengthy,
 ]
 
-#: The name of the newest migration, which the tests apply a second time: it only describes choices.
-NEWEST = max(path.stem for path in Path(migrations.__file__).parent.glob("[0-9]*.py"))
+#: The names of the newest migration, which the tests undo, and of the one before it.
+*_, PREVIOUS, NEWEST = sorted(
+    path.stem for path in Path(migrations.__file__).parent.glob("[0-9]*.py")
+)
 
 
 @pytest.fixture
@@ -203,7 +205,7 @@ def test_a_restore_brings_back_tokens_and_accounts_and_the_command_prints_it(
 
 
 def test_a_backup_of_an_earlier_version_is_migrated(work, folder, begin_empty):
-    with recorded_migrations(without=NEWEST):
+    with an_earlier_version():
         folder.parent.mkdir()
         backups.back_up(folder, now=NOON)
     begin_empty()
@@ -224,20 +226,24 @@ def test_a_backup_of_a_newer_version_is_refused(work, folder, begin_empty):
 
 
 @contextmanager
-def recorded_migrations(*, without="", added=""):
-    """Record fewer or more migrations than are applied."""
-    recorder = MigrationRecorder(connection)
-    if without:
-        recorder.record_unapplied("scheduler", without)
-    if added:
-        recorder.record_applied("scheduler", added)
+def an_earlier_version():
+    """Undo the newest migration, as in a database of the version before it."""
+    call_command("migrate", "scheduler", PREVIOUS, verbosity=0)
     try:
         yield
     finally:
-        if without:
-            recorder.record_applied("scheduler", without)
-        if added:
-            recorder.record_unapplied("scheduler", added)
+        call_command("migrate", "scheduler", verbosity=0)
+
+
+@contextmanager
+def recorded_migrations(*, added):
+    """Record more migrations than are applied."""
+    recorder = MigrationRecorder(connection)
+    recorder.record_applied("scheduler", added)
+    try:
+        yield
+    finally:
+        recorder.record_unapplied("scheduler", added)
 
 
 def test_a_restore_overwrites_neither_a_database_nor_files(backup, folder, begin_empty):
@@ -532,7 +538,7 @@ def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
     text = run("upgrade", "--backup", var.parent / "unused")
     assert "No backup was made: `project backup FOLDER` makes one." in text
     assert not (var.parent / "unused").exists()
-    with recorded_migrations(without=NEWEST):
+    with an_earlier_version():
         report = json.loads(run("upgrade", "--check", "--json"))
         assert report["migrations"] == [f"scheduler.{NEWEST}"]
         with wakeups.Bell("validator"):
@@ -546,7 +552,7 @@ def test_upgrade_lists_the_migrations_and_is_refused_while_a_daemon_runs(var):
 
 
 def test_upgrade_finds_celery_workers_by_their_heartbeats(var):
-    with recorded_migrations(without=NEWEST):
+    with an_earlier_version():
         storage.show_life("validator")
         with pytest.raises(CommandError, match=r"validator \(last heartbeat \d s ago\)"):
             run("upgrade", "--no-backup", "--yes")
@@ -559,7 +565,7 @@ def test_upgrade_finds_celery_workers_by_their_heartbeats(var):
 def test_upgrade_backs_up_a_database_without_the_tables_of_this_version(var, folder):
     rows.a_workunit(transition_at=None)
     folder.parent.mkdir()
-    with recorded_migrations(without=NEWEST), renamed_tables("audit_entry", "batch"):
+    with an_earlier_version(), renamed_tables("audit_entry", "batch"):
         backup = backups.back_up(folder, now=NOON)
         assert not backup.is_recorded
         assert backup.manifest.counts["workunit"] == 1
@@ -581,7 +587,7 @@ def renamed_tables(*names):
 
 def test_upgrade_makes_a_backup_and_migrates(var, folder):
     folder.parent.mkdir()
-    with recorded_migrations(without=NEWEST):
+    with an_earlier_version():
         text = run("upgrade", "--backup", folder, "--yes")
     assert "Applied 1 migration." in text
     assert AuditEntry.objects.get(event="backup_created").subject == str(folder)
