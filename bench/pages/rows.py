@@ -159,6 +159,8 @@ def load(originals: Originals, old: Sizes, new: Sizes, advance: Callable[[float]
         (old.batches, new.batches, _batches(originals)),
     ):
         _copy(copies, begin, end)
+    # The visitor leads the first copy, which only a member can.
+    Account.objects.filter(pk=originals.visitor).update(team_id=FIRST_ID)
     for begin in range(old.workunits, new.workunits, _BATCH_SIZE):
         end = min(begin + _BATCH_SIZE, new.workunits)
         middle = end - (end - begin) // _PER_RUNNING
