@@ -443,6 +443,9 @@ ACCOUNT_FORMS = {
 }
 PASSWORD_RESET_TIMEOUT = 86_400
 MFA_ADAPTER = "scheduler.web.accounts.second_factor.SecondFactorAdapter"
+#: Codes of the period before and after are accepted, too, as RFC 6238 (5.2) recommends: a code may
+#: be typed at the end of its 30 seconds, and clocks differ.
+MFA_TOTP_TOLERANCE = 1
 
 
 def _offers_security_keys() -> bool:

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from allauth.account.models import EmailAddress
@@ -57,6 +58,16 @@ def code(counter: list[int], ada: Account) -> Callable[[], str]:
 def code_of(secret: str) -> str:
     value = auth.hotp_value(secret, next(auth.yield_hotp_counters_from_time()))
     return auth.format_hotp_value(value)
+
+
+@pytest.mark.parametrize(("steps", "accepted"), [(-2, 0), (-1, 1), (0, 1), (1, 1), (2, 0)])
+def test_codes_of_the_periods_before_and_after_are_accepted(
+    monkeypatch: pytest.MonkeyPatch, steps: int, accepted: int
+) -> None:
+    secret = auth.generate_totp_secret()
+    shown = auth.format_hotp_value(auth.hotp_value(secret, 1_000_000 + steps))
+    monkeypatch.setattr(auth, "time", SimpleNamespace(time=lambda: 1_000_000 * 30.0 + 29.9))
+    assert auth.validate_totp_code(secret, shown) == bool(accepted)
 
 
 def log_in(client: Client, password: str = PASSWORD) -> Client:
