@@ -39,7 +39,8 @@ _DAY = timedelta(days=1)
 _MAILS = Limit("mails", 6, timedelta(hours=1))
 #: Teams that one account creates.  Most members create none; an empty team stays in the lists.
 _TEAMS = Limit("new-teams", 5, _DAY)
-#: A code of a second factor is valid for 30 seconds, and is accepted once.
+#: A code of a second factor is accepted once.  It is valid for 90 seconds: the 30 of its time, and
+#: `MFA_TOTP_TOLERANCE` periods before and after.
 _CODE_USES = Limit("used-codes", 1, timedelta(minutes=2))
 
 

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -21,7 +22,8 @@ from django.utils import timezone
 
 from scheduler.config import MailConfig
 from scheduler.models import Account, ApiToken, AuditEntry
-from scheduler.people import account_keys, accounts, roles
+from scheduler.people import account_keys, accounts, roles, throttle
+from tests.conftest import NOON
 
 pytestmark = pytest.mark.django_db
 
@@ -68,6 +70,14 @@ def test_codes_of_the_periods_before_and_after_are_accepted(
     shown = auth.format_hotp_value(auth.hotp_value(secret, 1_000_000 + steps))
     monkeypatch.setattr(auth, "time", SimpleNamespace(time=lambda: 1_000_000 * 30.0 + 29.9))
     assert auth.validate_totp_code(secret, shown) == bool(accepted)
+
+
+def test_a_used_code_is_refused_as_long_as_it_is_valid(ada, settings):
+    periods = 2 * settings.MFA_TOTP_TOLERANCE + 1
+    throttle.use_code(account=ada, code="123456", now=NOON)
+    for seconds in (0, 30 * periods):
+        with pytest.raises(throttle.UsedCode):
+            throttle.use_code(account=ada, code="123456", now=NOON + timedelta(seconds=seconds))
 
 
 def log_in(client: Client, password: str = PASSWORD) -> Client:

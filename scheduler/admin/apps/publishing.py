@@ -22,6 +22,7 @@ from django.utils import timezone
 from django.views.decorators.csrf import csrf_protect
 
 from scheduler import signing, storage
+from scheduler.admin.apps import rollouts
 from scheduler.admin.base import nbytes_label
 from scheduler.admin.confirm import is_confirmed
 from scheduler.apps import app_versions, deliveries, programs
@@ -186,14 +187,7 @@ class VersionForm(forms.Form):
         help_text="In percent; empty means 100. The other hosts get the previous version. The "
         "page of the version changes the share.",
     )
-    max_error_percent = forms.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=99,
-        label="Roll back above",
-        help_text="In percent of the results of the last 24 hours. Above it, the share becomes 0, "
-        "and an alert reports it. Empty: no automatic roll-back.",
-    )
+    max_error_percent = rollouts.max_error_percent_field()
     min_rollback_results = forms.IntegerField(
         initial=DEFAULT_ROLLBACK_RESULTS,
         required=False,

@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 _MAX_ID = 2**63 - 1
 
 
+def max_error_percent_field() -> forms.IntegerField:
+    return forms.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=99,
+        label="Roll back above",
+        help_text="In percent of the results of the last 24 hours. Above it, the share becomes 0, "
+        "and an alert reports it. Empty: no automatic roll-back.",
+    )
+
+
 class RolloutForm(forms.Form):
     """The form of a roll-out; the page that asks for a confirmation repeats its hidden values."""
 
@@ -37,14 +48,7 @@ class RolloutForm(forms.Form):
         help_text="In percent. A larger share contains all hosts of a smaller one. 100 ends the "
         "roll-out: every host may get the version. 0 sends it to no host.",
     )
-    max_error_percent = forms.IntegerField(
-        required=False,
-        min_value=0,
-        max_value=99,
-        label="Roll back above",
-        help_text="In percent of the results of the last 24 hours. Above it, the share becomes 0, "
-        "and an alert reports it. Empty: no automatic roll-back.",
-    )
+    max_error_percent = max_error_percent_field()
     min_rollback_results = forms.IntegerField(
         min_value=1,
         max_value=1_000_000,

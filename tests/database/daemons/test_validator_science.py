@@ -576,10 +576,11 @@ def test_files_of_data_in_the_science_folder_are_not_searched(settings):
     loop.mkdir()
     (loop / "__init__.py").touch()
     (loop / "loop").symlink_to(loop)
-    found = list(worker._module_versions(str(science), ["judging", "Judge"]))
-    assert (science / "judging.py").stat().st_ino in [version[1] for version in found]
-    assert (science / "data" / "table.py").stat().st_ino not in [version[1] for version in found]
-    assert len(found) < 20
+    versions = list(worker._module_versions(str(science), ["judging", "Judge"]))
+    inodes = [version[1] for version in versions]
+    assert (science / "judging.py").stat().st_ino in inodes
+    assert (science / "data" / "table.py").stat().st_ino not in inodes
+    assert len(versions) < 20
 
 
 def test_the_worker_target_resolves_to_compare_message():
