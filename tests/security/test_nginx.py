@@ -42,18 +42,17 @@ def front(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tokens(front):
     """Three API tokens: of a submitter, for reading only, and of an account that cannot submit."""
-    for name in ("may", "reads", "stranger"):
-        front.project.manage(
-            "create_account", f"{name}@example.org", "--name", name, "--password", "a long password"
-        )
-        if name != "stranger":
-            front.project.manage("submitter", "allow", f"{name}@example.org", "--all-apps")
     code = (
+        "from django.core.management import call_command\n"
         "from django.utils import timezone\nfrom scheduler.models import Account\n"
         "from scheduler.people import api_tokens\n"
         "for name, scopes in (('may', ['read', 'submit']), ('reads', ['read']),"
         " ('stranger', ['read', 'submit'])):\n"
-        "    account = Account.objects.get(email=f'{name}@example.org')\n"
+        "    email = f'{name}@example.org'\n"
+        "    call_command('create_account', email, name=name, password='a long password')\n"
+        "    if name != 'stranger':\n"
+        "        call_command('submitter', 'allow', email, '--all-apps')\n"
+        "    account = Account.objects.get(email=email)\n"
         "    print('token', name, api_tokens.create(account=account, name='t', scopes=scopes,"
         " now=timezone.now())[1])\n"
     )

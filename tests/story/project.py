@@ -112,7 +112,7 @@ class Project:
             **settings,
         }
 
-    def start(self, *options: str, pause: float | None = 0.2) -> None:
+    def start(self, *options: str, pause: float | None = 1.0) -> None:
         """Run `serve` with these options; return when the server answers.
 
         `pause` is the daemons' maximum pause in seconds; None keeps the defaults.
