@@ -29,6 +29,11 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Start the longest tests first, so that none of them runs alone at the end."""
+    items.sort(key=lambda item: item.get_closest_marker("early") is None)
+
+
 @pytest.fixture
 def noon() -> datetime:
     return NOON

@@ -81,6 +81,7 @@ def test_failure_report_of_a_walk_has_rows_moves_and_last_events(ground):
     assert "01. 12:00:00 transitioner: 1 workunit: 1 replicated" in told
 
 
+@pytest.mark.early
 @pytest.mark.lengthy
 def test_thirty_random_walks_keep_every_invariant(ground, proof):
     make_walks(ground, proof, proof.how_many("walks", 30))

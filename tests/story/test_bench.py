@@ -11,7 +11,7 @@ import pytest
 
 from tests.story.project import ROOT
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("cc")]
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.early, pytest.mark.needs("cc")]
 
 
 def test_bench_runs_its_rpcs_and_its_pipeline_and_writes_figures_without_failures(tmp_path):

@@ -28,7 +28,12 @@ from tests.story.test_browser_desk import KEEP, STEPS, log_in, make_app
 from tests.story.test_browser_providers import CONFIGURATION
 from tests.story.volunteers import PASSWORD
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromium")]
+pytestmark = [
+    pytest.mark.story,
+    pytest.mark.lengthy,
+    pytest.mark.early,
+    pytest.mark.needs("chromium"),
+]
 
 GRACE, GRACE_LATER = "grace@example.org", "grace.hopper@example.org"
 ONE_RESULT = "SELECT id, workunit_id FROM result WHERE host_id IS NOT NULL LIMIT 1"

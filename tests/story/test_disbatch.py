@@ -17,7 +17,7 @@ from scheduler.rights import SCOPES
 from scientist import Project
 from tests.story.volunteers import PASSWORD
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy]
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.early]
 
 EMAIL = "ada@example.org"
 LINUX = "x86_64-pc-linux-gnu"

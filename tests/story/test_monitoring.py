@@ -17,7 +17,7 @@ from project.ports import free_port
 from tests.machine import needs
 from tests.story.project import ROOT
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy]
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.early]
 
 RULES = ROOT / "deploy" / "prometheus"
 #: A killed daemon must raise its alert within this time.

@@ -18,7 +18,7 @@ from scheduler.rights import SCOPES
 from scientist import Project
 from tests.story.volunteers import PASSWORD
 
-pytestmark = [pytest.mark.story, pytest.mark.lengthy]
+pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.early]
 
 EMAIL = "ada@example.org"
 #: Its input is a word that decides what happens, and the numbers of the rounds in which it happens.

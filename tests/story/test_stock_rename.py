@@ -12,7 +12,7 @@ from scheduler.lifecycle import Axis, ResultState
 from tests.story.project import exponents
 from tests.story.test_stock_backup import answers, follow, retry_uploads
 
-pytestmark = pytest.mark.stock_client
+pytestmark = [pytest.mark.stock_client, pytest.mark.early]
 
 GROUPS = [[3, 5], [7, 11], [13, 17], [19, 23], [29, 31], [37, 41]]
 LATER = [[43, 47], [53, 59]]
