@@ -3,7 +3,7 @@
 PYTHON ?= python3
 T ?=
 PORT ?=
-WORKERS ?= 4
+WORKERS ?= 3
 STORIES ?= 4
 SEED ?=
 CASES ?= 20

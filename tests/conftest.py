@@ -168,7 +168,7 @@ def django_db_modify_db_settings(
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup, django_db_blocker):
+def django_db_setup(django_db_setup, django_db_blocker, request):
     """Install the guard triggers in the test database and prepare it for the session."""
     from scheduler.sql import guard_triggers
 
@@ -179,6 +179,29 @@ def django_db_setup(django_db_setup, django_db_blocker):
         guard_triggers.install()
         forget_durability()
         emptying.prepare()
+    yield
+    if not request.config.getvalue("reuse_db"):
+        with django_db_blocker.unblock():
+            drop_own_database()
+
+
+def drop_own_database() -> None:
+    """Drop the test database before Django does.
+
+    Django's `DROP DATABASE ... WITH (FORCE)` fails while autovacuum runs in the database, because
+    only a superuser may terminate that.  Without FORCE, PostgreSQL stops autovacuum by itself.
+    """
+    from django.db import connection
+
+    name = connection.settings_dict["NAME"]
+    connection.close()
+    with connection._nodb_cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = %s AND usename = current_user",
+            [name],
+        )
+        cursor.execute(f"DROP DATABASE IF EXISTS {name}")
 
 
 def grant_what_tests_set() -> None:
