@@ -44,11 +44,22 @@ def impatient(monkeypatch):
     monkeypatch.setattr(database_outages, "CHECK_SECONDS", 600.0)
 
 
+@pytest.fixture
+def ends_sleeping_sessions():
+    """End sessions that still sleep: `CREATE INDEX CONCURRENTLY` of another test waits for them."""
+    yield
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event = 'PgSleep'"
+        )
+
+
 def until_it_waits(one):
     assert wait_until(lambda: bool(one._watched), within=30)
 
 
-def test_queries_fail_while_the_database_does_not_answer(impatient):
+def test_queries_fail_while_the_database_does_not_answer(impatient, ends_sleeping_sessions):
     one, said = DatabaseWatchdog(silent), []
     thread = ask(one, "SELECT pg_sleep(60)", said)
     until_it_waits(one)
