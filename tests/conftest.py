@@ -28,7 +28,7 @@ hypothesis_settings.load_profile("any machine")
 #: The current time of tests, passed to the code in place of the clock.
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
-#: For each name of a folder of tests: how many this process has created.
+#: How many folders of each name this process has created for tests.
 FOLDERS: Counter[str] = Counter()
 TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
 
@@ -51,7 +51,7 @@ def keys_of_this_session(tmp_path_factory):
 
 @pytest.fixture(scope="session", autouse=True)
 def settings_of_all_tests(keys_of_this_session):
-    """Change the settings that are the same for all tests; for each test it takes a millisecond."""
+    """Change the settings that are the same for all tests, once, because each change takes time."""
     with override_settings(
         KEYS_DIR=keys_of_this_session,
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],

@@ -100,15 +100,16 @@ class CeleryStage:
         else:
             self.start_worker(name, *queues)
 
-    def revive(self) -> None:
-        """Start the processes again that have ended, as the systemd units do.
+    def revive_workers(self) -> None:
+        """Start the workers again that have ended, as the systemd units do.
 
         A worker can end if the broker is killed while the worker acknowledges a message.
         """
         children = self.project.children
-        for name in [name for name, each in children.started.items() if each.poll() is not None]:
-            children.stop(name)
-            self.restart(name)
+        for name, process in list(children.started.items()):
+            if name.startswith("worker") and process.poll() is not None:
+                children.stop(name)
+                self.start_worker(name)
 
     def log(self, name: str) -> str:
         path = self.project.folder / f"{name}.log"
