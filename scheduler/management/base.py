@@ -21,6 +21,9 @@ from scheduler.people.accounts import find_account_by_email
 class PlainCommand(BaseCommand):
     """A command that reports errors in one line with a hint, and hides Django's options."""
 
+    # The checks load all pages of the site, which takes longer than most commands, and cannot
+    # depend on what an operator changes.  `make check` runs them.
+    requires_system_checks: list[str] | tuple[str, ...] = ()
     #: Arguments of the parser, such as `epilog`.
     parser_options: ClassVar[Mapping[str, Any]] = {}
 

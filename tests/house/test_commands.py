@@ -30,6 +30,12 @@ def test_command_help_begins_with_a_sentence_and_fits_a_screen(name, monkeypatch
     assert len(parser.format_help().splitlines()) <= LINES_OF_A_SCREEN
 
 
+@pytest.mark.parametrize("name", OURS)
+def test_command_does_not_load_all_pages_in_order_to_check_them(name):
+    command = load_command_class(str(get_commands()[name]), name)
+    assert list(command.requires_system_checks) == []
+
+
 def test_every_daemon_has_a_command_with_its_name():
     from daemons.registry import DAEMONS
 

@@ -130,7 +130,7 @@ class Project:
 
     def serve_web(self) -> None:
         """Start the web server only, as the child `web`; return when it answers."""
-        self.manage("migrate", "--verbosity", "0")
+        self.manage("migrate", "--verbosity", "0", "--skip-checks")
         with (self.folder / "serve.log").open("ab") as output:
             words = ["--interface", "wsgi", "--host", "127.0.0.1", "--port", str(self.port)]
             words += ["--http", "1"]

@@ -24,7 +24,6 @@ class DaemonCommand(PlainCommand):
     """Runs a daemon until SIGINT or SIGTERM arrives, or with --once until no work is due."""
 
     daemon_name: ClassVar[str]
-    requires_system_checks: list[str] = []
     parser_options = {
         "epilog": "Exit status: 0 done or stopped by a signal, 1 a pass failed, 2 wrong options."
     }

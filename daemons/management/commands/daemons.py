@@ -25,7 +25,6 @@ class Command(PlainCommand):
     """Runs all daemons as child processes, and restarts a child that has ended."""
 
     help = f"Run all daemons in the foreground until SIGINT or SIGTERM: {_NAMES}."
-    requires_system_checks: list[str] = []
     parser_options = {"epilog": "Exit status: 0 stopped by a signal, 2 wrong options."}
 
     def add_arguments(self, parser: CommandParser) -> None:

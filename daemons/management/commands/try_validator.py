@@ -22,7 +22,6 @@ from scheduler.models import App
 
 class Command(PlainCommand):
     help = "Run an app's validator on files, exactly as the daemon would."
-    requires_system_checks: list[str] = []
     parser_options = {"epilog": "Exit status: 0 a quorum agrees, 1 it does not, 2 wrong options."}
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -28,8 +28,6 @@ class Command(PlainCommand):
         "Check database, broker, storage, permissions, keys, public address, HTTPS, mail and "
         "daemons. Exit status: 0 no failure, 1 a failure."
     )
-    # A broken setting or an unreachable database is what this command reports.
-    requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -53,7 +53,6 @@ class Command(ShellActor, PlainCommand):
     """Implements ``manage.py project backup|restore|upgrade|rename-url``."""
 
     help = "Back up, restore or upgrade the project, or change its public address."
-    requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
