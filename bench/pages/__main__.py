@@ -8,6 +8,7 @@ import signal
 import sys
 
 RESULTS = 1_000_000
+VISITS = 3
 
 
 def main() -> int:
@@ -24,6 +25,13 @@ def main() -> int:
         metavar="N",
         help=f"number of results in the table; default {RESULTS:,}",
     )
+    parser.add_argument(
+        "--visits",
+        type=int,
+        default=VISITS,
+        metavar="N",
+        help=f"timed visits of each page, of which the median is printed; default {VISITS}",
+    )
     arguments = parser.parse_args()
     # SIGTERM then raises KeyboardInterrupt, so that the database is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -37,7 +45,7 @@ def main() -> int:
         django.setup()
         from bench.pages import program
 
-        return program.perform(arguments.results)
+        return program.perform(arguments.results, arguments.visits)
     except KeyboardInterrupt:
         return 130
     finally:

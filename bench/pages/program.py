@@ -24,9 +24,10 @@ FEW: Final = 2_000
 _COLUMNS: Final = 110
 
 
-def perform(results: int) -> int:
+def perform(results: int, timed_visits: int) -> int:
     """Measure the pages with `FEW` and with `results` results; return the exit status.
 
+    Each page is visited `timed_visits` times, after one visit that does not count.
     The status is 1 if a page takes longer than `MAX_MS`, or more statements with more rows.
     """
     console = Console()
@@ -42,10 +43,10 @@ def perform(results: int) -> int:
         rows.create_account(visits.CHIEF, is_staff=True)
         few, many = Sizes.of(FEW), Sizes.of(max(FEW, results))
         rows.load(originals, Sizes(), few, lambda _count: None)
-        before = dict(visits.visit_all())
+        before = dict(visits.visit_all(timed_visits))
         with show.bar("loading workunits", many.workunits - few.workunits) as advance:
             rows.load(originals, few, many, advance)
-        after = dict(visits.visit_all())
+        after = dict(visits.visit_all(timed_visits))
     except BenchError as error:
         show.print_line(f"FAILED {error}")
         return 1

@@ -27,8 +27,6 @@ from scheduler.lifecycle import Target
 from scheduler.messages import unsubscribing
 from scheduler.models import Account, AccountKey, App, AppVersion, Batch, News, Workunit
 
-#: Timed visits of a page, after one that loads its templates and counts large tables.
-_VISITS: Final = 3
 _OK: Final = HTTPStatus.OK
 _FOUND: Final = HTTPStatus.FOUND
 #: Rows that an action of a list previews: those of a page.
@@ -110,20 +108,30 @@ class Visit:
     ms: float
 
 
-def visit_all() -> Iterator[tuple[str, Visit]]:
-    """Yield each page with its figures; raise BenchError if a page cannot be shown."""
+def visit_all(timed_visits: int) -> Iterator[tuple[str, Visit]]:
+    """Yield each page with its figures; raise BenchError if a page cannot be shown.
+
+    Each page is visited `timed_visits` times, after a first visit that loads its templates and
+    counts large tables.
+    """
     unsubscribe = urlsplit(unsubscribing.link(1, FIRST_ID)).path
     for page in (*map(_page, PUBLIC), Page("/letters/unsubscribe/TOKEN/", unsubscribe)):
-        yield page.name, _visit(Client(), page)
-    yield "/news/(newest)", _visit(Client(), _page(f"/news/{News.objects.latest('pk').pk}/"))
+        yield page.name, _visit(Client(), page, timed_visits)
+    yield (
+        "/news/(newest)",
+        _visit(Client(), _page(f"/news/{News.objects.latest('pk').pk}/"), timed_visits),
+    )
     volunteer = _logged_in(VISITOR)
     for path in (*(f"/account/{name}" for name in OWN), *OF_FOUNDER):
-        yield path, _visit(volunteer, _page(path))
+        yield path, _visit(volunteer, _page(path), timed_visits)
     key_id = AccountKey.objects.filter(account__email=VISITOR, is_current=True).earliest("pk").pk
-    yield "/account/keys/(first)", _visit(volunteer, _page(f"/account/keys/{key_id}/"))
+    yield (
+        "/account/keys/(first)",
+        _visit(volunteer, _page(f"/account/keys/{key_id}/"), timed_visits),
+    )
     operator = _logged_in(CHIEF)
     for page in (*_desk(), *_previews()):
-        yield page.name, _visit(operator, page)
+        yield page.name, _visit(operator, page, timed_visits)
 
 
 def _page(path: str) -> Page:
@@ -215,9 +223,9 @@ def _logged_in(email: str) -> Client:
     return client
 
 
-def _visit(client: Client, page: Page) -> Visit:
+def _visit(client: Client, page: Page, timed_visits: int) -> Visit:
     first_ms, _ = _send(client, page)
-    timed = [_send(client, page) for _ in range(_VISITS)]
+    timed = [_send(client, page) for _ in range(timed_visits)]
     return Visit(max(count for _, count in timed), first_ms, median(ms for ms, _ in timed))
 
 
