@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import tempfile
@@ -31,6 +32,16 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 #: How many folders of each name this process has created for tests.
 FOLDERS: Counter[str] = Counter()
 TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
+
+
+# Collecting creates hundreds of thousands of objects that live until the end.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Exclude the collected tests from garbage collections, which would otherwise visit them."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
