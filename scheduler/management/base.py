@@ -21,8 +21,8 @@ from scheduler.people.accounts import find_account_by_email
 class PlainCommand(BaseCommand):
     """A command that reports errors in one line with a hint, and hides Django's options."""
 
-    # The checks load all pages of the site, which takes longer than most commands, and cannot
-    # depend on what an operator changes.  `make check` runs them.
+    # Django's checks load all templates and URLs, which takes longer than most commands.  They
+    # check code, in `make check`; `manage.py doctor` checks an installation.
     requires_system_checks: list[str] | tuple[str, ...] = ()
     #: Arguments of the parser, such as `epilog`.
     parser_options: ClassVar[Mapping[str, Any]] = {}

@@ -60,7 +60,7 @@ def unit(name):
     ["deploy/Dockerfile", "deploy/systemd/manyhands-web.service", "docs/operating.md"],
 )
 def test_web_workers_are_restarted_and_killed_if_they_do_not_stop(path):
-    words = re.sub(r'[",\\\\]', " ", read(path))
+    words = re.sub(r'[",\\]', " ", read(path))
     [command] = re.findall(
         r"granian\s+--interface\s+wsgi.*?project\.wsgi:application", words, re.DOTALL
     )
