@@ -33,6 +33,8 @@ def main() -> int:
         help=f"timed visits of each page, of which the median is printed; default {VISITS}",
     )
     arguments = parser.parse_args()
+    if arguments.visits < 1:
+        parser.error(f"--visits is {arguments.visits}. Hint: use a whole number from 1.")
     # SIGTERM then raises KeyboardInterrupt, so that the database is stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     from bench import stage

@@ -27,8 +27,8 @@ _COLUMNS: Final = 110
 def perform(results: int, timed_visits: int) -> int:
     """Measure the pages with `FEW` and with `results` results; return the exit status.
 
-    Each page is visited `timed_visits` times, after one visit that does not count.
-    The status is 1 if a page takes longer than `MAX_MS`, or more statements with more rows.
+    Times are medians of `timed_visits` visits, at least 1.  The status is 1 if a page takes longer
+    than `MAX_MS`, or more statements with more rows.
     """
     console = Console()
     if not console.is_terminal:

@@ -23,7 +23,7 @@ def test_bench_runs_its_rpcs_and_its_pipeline_and_writes_figures_without_failure
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
@@ -45,7 +45,7 @@ def test_pages_take_the_same_number_of_statements_with_more_rows(tmp_path):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=240,
         check=False,
     )
     # On a busy machine, a page may take longer than the maximum.

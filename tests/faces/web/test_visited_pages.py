@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import resolve, reverse
 
+from bench.pages import __main__ as pages_program
 from bench.pages import visits
 from tests.faces.site_pages import arguments_of, pages
 from tests.rows import an_account
@@ -64,3 +65,11 @@ def test_every_page_of_the_site_is_measured_by_the_bench():
     measured = {resolve(path.partition("?")[0]).view_name for path in paths}
     expected = pages().keys() - site_pages.NO_PAGE - site_pages.OF_KEYS
     assert expected - measured == NOT_MEASURED
+
+
+def test_bench_without_visits_is_refused_with_a_hint(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["bench.pages", "--visits", "0"])
+    with pytest.raises(SystemExit) as refused:
+        pages_program.main()
+    assert refused.value.code == 2
+    assert "--visits is 0. Hint: use a whole number from 1." in capsys.readouterr().err
