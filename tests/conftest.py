@@ -7,6 +7,7 @@ import os
 import re
 import tempfile
 from collections import Counter
+from collections.abc import Generator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,14 +35,15 @@ FOLDERS: Counter[str] = Counter()
 TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
 
 
-# Collecting creates hundreds of thousands of objects that live until the end.
-gc.disable()
-
-
-def pytest_collection_finish() -> None:
-    """Exclude the collected tests from garbage collections, which would otherwise visit them."""
-    gc.enable()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Exclude the tests from garbage collections, because they exist until the process ends."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
