@@ -16,6 +16,7 @@ from django.template.response import TemplateResponse
 from django.urls import path, reverse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 
 from scheduler.admin.desk import (
@@ -124,10 +125,17 @@ class StaffSite(AdminSite):
         context = {**self.each_context(request), **tables.context(self, request)}
         return TemplateResponse(request, "scheduler/admin/tables.html", context)
 
-    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> list[Any]:
-        """Return the visible pages in groups by noun; with `app_label`, Django's list."""
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
+        """Return the visible pages in groups by noun; with `app_label`, Django's list.
+
+        The groups are built when they are read: Django asks for them for the context of every page,
+        but only the desk shows them.
+        """
         if app_label is not None:
             return super().get_app_list(request, app_label)
+        return SimpleLazyObject(lambda: self._groups_of_pages(request))
+
+    def _groups_of_pages(self, request: HttpRequest) -> list[dict[str, Any]]:
         apps = self._build_app_dict(request).values()
         models = (model for app in apps for model in app["models"])
         return navigation.grouped(models, _pages(request))

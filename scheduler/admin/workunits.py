@@ -40,7 +40,7 @@ from scheduler.admin.history import (
     workunit_state,
 )
 from scheduler.admin.lists import searching
-from scheduler.admin.lists.sorting import BY_ID, Sort
+from scheduler.admin.lists.sorting import BY_ID, Sort, SortedChangeList
 from scheduler.admin.site import staff
 from scheduler.admin.work import targets
 from scheduler.admin.work.targets import TargetFilter
@@ -158,6 +158,23 @@ class HoldForm(ActionForm):
         max_length=10,
         widget=forms.TextInput(attrs={"size": 6, "placeholder": "-7"}),
     )
+
+
+class WorkunitList(SortedChangeList):
+    """The list of workunits with the number of their failed results, as `n_failed`."""
+
+    def get_queryset(
+        self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
+    ) -> QuerySet[Any]:
+        """Return the workunits of the list, each with its number."""
+        failed = Result.objects.filter(
+            workunit=OuterRef("pk"), outcome__in=recent_failures.FAILED
+        ).order_by()
+        counted = failed.values("workunit").annotate(number=Count("pk")).values("number")
+        number = Coalesce(Subquery(counted), 0)
+        workunits = super().get_queryset(request, exclude_parameters)
+        counting: QuerySet[Any] = workunits.annotate(n_failed=number)
+        return counting
 
 
 class InputsOfWorkunit(RecordInline):
@@ -301,15 +318,9 @@ class WorkunitAdmin(RecordAdmin):
         columns = super().get_list_display(request)
         return tuple(column for column in columns if is_targeted or column != "target")
 
-    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """Return the workunits with the number of their failed results, as `n_failed`."""
-        failed = Result.objects.filter(
-            workunit=OuterRef("pk"), outcome__in=recent_failures.FAILED
-        ).order_by()
-        counted = failed.values("workunit").annotate(number=Count("pk")).values("number")
-        number = Coalesce(Subquery(counted), 0)
-        workunits: QuerySet[Any] = super().get_queryset(request).annotate(n_failed=number)
-        return workunits
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[WorkunitList]:
+        """Return the class of the list, whose rows have the number of failed results."""
+        return WorkunitList
 
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None

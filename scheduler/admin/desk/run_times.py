@@ -181,8 +181,9 @@ def _section(
     chosen: int | None,
 ) -> Section:
     lines = []
+    values_of = {id_: _values(measure, groups[id_]) for id_ in versions}
     for id_, name in versions.items():
-        values = _values(measure, groups[id_])
+        values = values_of[id_]
         query = {"app": app.pk} if id_ is None else {"app": app.pk, "version": id_}
         lines.append(
             Line(
@@ -196,15 +197,15 @@ def _section(
                 else ("–",) * len(PERCENTS),
             )
         )
-    return Section(measure, _chart(measure, groups[chosen], versions[chosen]), lines)
+    chart = _chart(measure, groups[chosen], values_of[chosen], versions[chosen])
+    return Section(measure, chart, lines)
 
 
 def _values(measure: Measure, runs: Sequence[Run]) -> list[float]:
     return [value for value in map(measure.read, runs) if value > 0]
 
 
-def _chart(measure: Measure, runs: Sequence[Run], name: str) -> LineChart:
-    values = _values(measure, runs)
+def _chart(measure: Measure, runs: Sequence[Run], values: Sequence[float], name: str) -> LineChart:
     marks = [("median", quantiles(values)[_MEDIAN])] if values else []
     if values and measure.id == "operations":
         marks.append(("median estimate", quantiles([r.rsc_fpops_est for r in runs])[_MEDIAN]))

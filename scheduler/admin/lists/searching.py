@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from django.db.models import F, Model, Q, QuerySet
+from django.db.models import F, Lookup, Model, Q, QuerySet
 from django.db.models.expressions import Combinable
 
 from scheduler.admin.lists.sorting import LOWER_NAME
@@ -41,6 +41,14 @@ class Prefix:
 NAME: Final = Prefix("name")
 NAME_IN_ANY_CASE: Final = Prefix(LOWER_NAME, is_lower=True)
 _ADDRESS: Final = Prefix("email", is_lower=True)
+
+
+class _OneOf(Lookup):
+    prepare_rhs = False
+
+    def as_sql(self, compiler: Any, connection: Any) -> Any:
+        left, params = self.process_lhs(compiler, connection)
+        return f"{left} = ANY(%s::bigint[])", [*params, self.rhs]
 
 
 def beginning(
@@ -73,7 +81,16 @@ def having(
     ids = list(matches[: MAX_MATCHES + 1])
     if not ids:
         return None
-    return Q(pk__in=ids) if len(ids) <= MAX_MATCHES else condition
+    return one_of(ids) if len(ids) <= MAX_MATCHES else condition
+
+
+def one_of(ids: Sequence[int]) -> Q:
+    """Return the condition for the rows with these ids, as one parameter.
+
+    With a parameter for each id, as for `pk__in`, Django and psycopg take milliseconds.
+    """
+    condition: Lookup[Any] = _OneOf(F("pk"), list(ids))
+    return Q(condition)
 
 
 def accounts(term: str) -> list[int]:

@@ -52,7 +52,8 @@ def draw(
     """
     if not values:
         return LineChart(title, (), (), (), nothing=f"No {noun} with this figure.")
-    ends = [math.log10(value) for value in (*values, *(value for _, value in marks))]
+    powers = [math.log10(value) for value in values]
+    ends = (*powers, *(math.log10(value) for _, value in marks))
     first, last = min(ends), max(ends)
     missing = max(0.0, _MIN_LENGTH - (last - first)) / 2
     first, last = first - missing, last + missing
@@ -64,7 +65,9 @@ def draw(
     def edge(number: int) -> float:
         return float(10 ** (first + (last - first) * number / _BARS))
 
-    counts = Counter(min(int((x(value) - LEFT) / width), _BARS - 1) for value in values)
+    bars_per_power = _BARS / (last - first)
+    # A value at the end of the axis belongs to the last bar.
+    counts = Counter(min(int((power - first) * bars_per_power), _BARS - 1) for power in powers)
     step = round_step(max(counts.values()) / ROWS)
     top = step * math.ceil(max(counts.values()) / step)
 

@@ -9,12 +9,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from django.contrib.admin import ModelAdmin
 from django.contrib.auth.models import Group, Permission
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
+from pytest_django.asserts import assertHTMLEqual
 
 from scheduler import models
 from scheduler.admin import base, history, workunits
@@ -1107,3 +1109,17 @@ def test_a_group_takes_the_same_number_of_statements_with_many_permissions(
     assert page.status_code == 200
     assert "Can view" in page.content.decode()
     assert len(queries) <= 10
+
+
+def test_checkbox_of_a_row_is_that_of_django():
+    account = an_account(email="eve@example.org", name='Eve <b>"&')
+    page = staff.get_model_admin(Account)
+    assertHTMLEqual(page.action_checkbox(account), ModelAdmin.action_checkbox(page, account))
+
+
+def test_page_of_a_workunit_does_not_count_failed_results(admin):
+    workunit = a_workunit()
+    with CaptureQueriesContext(connection) as queries:
+        shown = admin.get(reverse("admin:scheduler_workunit_change", args=[workunit.pk]))
+    assert shown.status_code == 200
+    assert not [query for query in queries if "n_failed" in query["sql"]]

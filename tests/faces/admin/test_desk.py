@@ -171,5 +171,20 @@ def test_moderator_sees_only_the_groups_of_their_pages(operator):
     assert "People" in names
 
 
+def test_only_the_desk_builds_the_list_of_pages(operator, monkeypatch):
+    """The list takes milliseconds, and Django asks for it for the context of every page."""
+    built = []
+
+    def grouped(models, pages=()):
+        built.append(len(list(models)))
+        return []
+
+    monkeypatch.setattr(navigation, "grouped", grouped)
+    assert operator.get("/admin/scheduler/workunit/").status_code == 200
+    assert built == []
+    desk(operator)
+    assert len(built) == 1
+
+
 def test_large_numbers_of_charts_are_short():
     assert [dashboard._number(n) for n in (999, 1000, 1_250_000)] == ["999", "1k", "1.2M"]
