@@ -127,10 +127,10 @@ def _joined(lines: list[tuple[int, str]]) -> list[tuple[int, str, bool]]:
 
 def _texts_of_module(source: str) -> list[tuple[int, str, bool]]:
     """Return the docstrings, the comments, and strings of at least three words."""
-    tree = ast.parse(source)
+    nodes = list(ast.walk(ast.parse(source)))
     docstrings = {
         id(node.body[0].value)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and node.body
         and isinstance(node.body[0], ast.Expr)
@@ -138,7 +138,7 @@ def _texts_of_module(source: str) -> list[tuple[int, str, bool]]:
     }
     texts = [
         (node.lineno, node.value, id(node) in docstrings)
-        for node in ast.walk(tree)
+        for node in nodes
         if isinstance(node, ast.Constant)
         and isinstance(node.value, str)
         and len(node.value.split()) > 2
