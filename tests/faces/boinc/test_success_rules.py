@@ -84,7 +84,9 @@ def test_status_and_output_of_a_runner_are_stored(line, status, stdout, outcome)
 
 
 @pytest.mark.parametrize(
-    "stderr_out", ["", LOUD, told("[" * 30_000), told('{"status": ' + "9" * 5000 + "}")]
+    "stderr_out",
+    ["", LOUD, told("[" * 30_000), told('{"status": ' + "9" * 5000 + "}")],
+    ids=["nothing", "no report", "deeply nested", "large number"],
 )
 def test_runner_without_a_readable_report_has_failed(stderr_out) -> None:
     workunits(an_app(success_rule="runner"), 1)
