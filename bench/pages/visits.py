@@ -100,8 +100,8 @@ class Page:
 class Visit:
     """The number of SQL statements of a page, and the milliseconds until its reply is complete.
 
-    `first_ms` is that of the first visit; the others are medians of the later ones, because one of
-    these may count large tables again, which takes another statement.
+    `first_ms` is the time of the first visit.  The other two are medians of the later visits: one
+    of these may count large tables again, which takes seconds and another statement.
     """
 
     statements: int

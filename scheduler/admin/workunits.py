@@ -166,15 +166,15 @@ class WorkunitList(SortedChangeList):
     def get_queryset(
         self, request: HttpRequest, exclude_parameters: list[str | None] | None = None
     ) -> QuerySet[Any]:
-        """Return the workunits of the list, each with its number."""
+        """Return the workunits of the list, each with the number of its failed results."""
         failed = Result.objects.filter(
             workunit=OuterRef("pk"), outcome__in=recent_failures.FAILED
         ).order_by()
         counted = failed.values("workunit").annotate(number=Count("pk")).values("number")
         number = Coalesce(Subquery(counted), 0)
         workunits = super().get_queryset(request, exclude_parameters)
-        counting: QuerySet[Any] = workunits.annotate(n_failed=number)
-        return counting
+        annotated: QuerySet[Any] = workunits.annotate(n_failed=number)
+        return annotated
 
 
 class InputsOfWorkunit(RecordInline):

@@ -15,9 +15,9 @@ FILES = frozenset(language.files())
 @pytest.mark.parametrize("path", sorted({*STORED, *FILES}))
 def test_counts_of_avoided_words_in_a_file_equal_the_stored_counts(path):
     """After a reduction, store the counts with `python -m tests.house.language --write`."""
-    found = language.places(path) if path in FILES else []
+    places = language.places(path) if path in FILES else []
     counted = {}
-    for place in found:
+    for place in places:
         counted[place.rule] = counted.get(place.rule, 0) + 1
-    lines = "\n".join(f"{p.path}:{p.line}: {p.rule}: {p.text}" for p in found)
+    lines = "\n".join(f"{p.path}:{p.line}: {p.rule}: {p.text}" for p in places)
     assert counted == STORED.get(path, {}), lines

@@ -11,6 +11,7 @@ from time import monotonic
 
 import tests.mutate.__main__ as mutation
 from tests.house.tracked import ROOT
+from tests.mutate import warm
 from tests.mutate.lineage import Row, read_rows
 
 
@@ -53,6 +54,18 @@ def test_run_that_the_time_limit_ends_counts_as_not_tried():
     assert not cut_off.was_run
     hanging = mutation._try(attempt, Slow(), deadline=monotonic() + 1000)
     assert (hanging.was_run, hanging.is_caught) == (True, False)
+
+
+def test_failed_test_with_a_long_id_is_recognized():
+    output = f"before\nFAILED tests/a.py::test_b[{'[' * 30_000}]\n1 failed in 1.31s\n"
+
+    class Failing:
+        def run(self, *_words, **_options):
+            return 1, warm.shortened(output)
+
+    attempt = mutation.Attempt("B1: a rule", "a rule", (("tests/a.py",),))
+    outcome = mutation._try(attempt, Failing(), deadline=monotonic() + 1000)
+    assert outcome.caught_by.startswith("tests/a.py::test_b[[[")
 
 
 def test_tests_that_take_longer_than_the_time_limit_are_reported_with_all_rules(

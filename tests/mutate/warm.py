@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The maximum number of characters of a line of an output, and of the end of an output.
+_LINE, _OUTPUT = 500, 20_000
 #: Modules of packages that every run needs: pytest's plug-ins, and what creates a test database.
 NEEDED_BY_ALL = (
     "_hypothesis_pytestplugin",
@@ -99,8 +101,16 @@ def _serve() -> None:
             status = _wait(child, request["seconds"])
             output.seek(0)
             text = output.read().decode("utf-8", "replace")
-        sys.stdout.write(json.dumps({"status": status, "output": text[-20_000:]}) + "\n")
+        sys.stdout.write(json.dumps({"status": status, "output": shortened(text)}) + "\n")
         sys.stdout.flush()
+
+
+def shortened(text: str) -> str:
+    """Return the end of an output, with the beginning of each of its lines.
+
+    The line that names a failed test may be long, because its id has the values of its parameters.
+    """
+    return "\n".join(line[:_LINE] for line in text.splitlines())[-_OUTPUT:]
 
 
 def _exit(status: int) -> NoReturn:

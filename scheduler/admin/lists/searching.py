@@ -44,6 +44,8 @@ _ADDRESS: Final = Prefix("email", is_lower=True)
 
 
 class _OneOf(Lookup):
+    """The condition that an integer column has one of the values of a list."""
+
     prepare_rhs = False
 
     def as_sql(self, compiler: Any, connection: Any) -> Any:

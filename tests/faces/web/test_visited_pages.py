@@ -73,3 +73,17 @@ def test_bench_without_visits_is_refused_with_a_hint(monkeypatch, capsys):
         pages_program.main()
     assert refused.value.code == 2
     assert "--visits is 0. Hint: use a whole number from 1." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        ([(5.0, 6), (7000.0, 7), (5.5, 6)], visits.Visit(6, 90.0, 5.5)),
+        ([(5.0, 7), (7000.0, 7), (5.5, 7)], visits.Visit(7, 90.0, 5.5)),
+    ],
+    ids=["one visit counts large tables", "each visit takes another statement"],
+)
+def test_figures_of_a_page_are_medians_of_the_later_visits(monkeypatch, later, expected):
+    sent = iter([(90.0, 6), *later])
+    monkeypatch.setattr(visits, "_send", lambda _client, _page: next(sent))
+    assert visits._visit(Client(), visits._page("/"), timed_visits=3) == expected
