@@ -141,6 +141,24 @@ def test_files_named_in_the_compose_file_and_the_dockerfile_exist():
     assert "USER manyhands" in read("deploy/Dockerfile")
 
 
+def test_nginx_of_the_compose_file_has_every_upstream_and_starts_without_a_pool():
+    composition = yaml.safe_load(read(COMPOSE))
+    upstreams = composition["configs"]["upstream"]["content"]
+    passed = set(re.findall(r"proxy_pass http://(\w+)", read("deploy/nginx/manyhands.conf")))
+    for text in (upstreams, read("deploy/nginx/upstream.conf")):
+        assert set(re.findall(r"^upstream (\w+) \{", text, re.MULTILINE)) == passed
+    servers = dict(re.findall(r"upstream (\w+) \{\s+server (\S+);", upstreams))
+    pool = composition["services"]["pool"]
+    assert pool["profiles"] == ["pool"]
+    address = pool["networks"]["front"]["ipv4_address"]
+    # nginx resolves names once, when it starts; the pool may not exist then.
+    assert servers["manyhands_pool"] == f"{address}:{option(pool['command'], '--port')}"
+    always = {
+        name for name, service in composition["services"].items() if "profiles" not in service
+    }
+    assert servers["manyhands_web"].partition(":")[0] in always
+
+
 # systemd
 
 
