@@ -52,7 +52,8 @@ DISK_RESERVE = Family(
 )
 LAG = Family(
     "manyhands_daemon_lag_seconds",
-    "Time for which the oldest work of a daemon has been due; 0 if none is due.",
+    "Time for which the oldest work of a daemon has been due; 0 if none is due. The work generator "
+    "has no queue and no lag.",
     label_names=("daemon",),
 )
 BACKLOG = Family(

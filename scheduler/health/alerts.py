@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 from scheduler import sql, storage
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
+from scheduler.health import daemon_passes
 from scheduler.health.recent import MAX_REFUSALS
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, LastCheck, judge
 from scheduler.health.rules.checkups import NEARLY_FULL_NBYTES
@@ -40,7 +41,7 @@ def current(*, now: datetime) -> tuple[Alert, ...]:
 
 
 def facts(*, now: datetime) -> Facts:
-    """Read the facts for alerts with three statements and a few accesses to files."""
+    """Read the facts for alerts with four statements and a few accesses to files."""
     params = {
         "now": now,
         "max_refusals": MAX_REFUSALS,
@@ -56,12 +57,7 @@ def facts(*, now: datetime) -> Facts:
         lives=lives(),
         daemons_paused=notice is not None and bool(notice.get("daemons", True)),
         maintenance=_maintenance(notice),
-        oldest={
-            "transitioner": row["undecided_since"],
-            "timeout_checker": row["overdue_since"],
-            "validator": row["unvalidated_since"],
-            "assimilator": row["unassimilated_since"],
-        },
+        oldest=daemon_passes.due_since(now=now),
         hard_to_send=row["hard_to_send"],
         hosts_about=row["hosts_about"],
         refused_by_all=(row["refused_by"] or {}).get(str(row["hosts_about"]), 0),

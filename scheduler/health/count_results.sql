@@ -20,10 +20,7 @@ SELECT
         WHERE
             result.server_state = {{ServerState.IN_PROGRESS}}
             AND result.report_deadline <= %(now)s::timestamptz
-    ) AS overdue,
-    min(result.report_deadline) FILTER (
-        WHERE result.server_state = {{ServerState.IN_PROGRESS}}
-    ) AS overdue_since
+    ) AS overdue
 FROM result
 GROUP BY result.app_id, result.server_state, result.outcome
 UNION ALL
@@ -37,7 +34,6 @@ SELECT
     NULL AS max_elapsed_seconds,
     NULL AS peak_memory_bytes,
     0 AS deletable,
-    0 AS overdue,
-    NULL AS overdue_since
+    0 AS overdue
 FROM purged_results AS purged
 GROUP BY purged.outcome

@@ -9,7 +9,6 @@ SELECT
     coalesce(counted.done, 0) AS done,
     coalesce(counted.failed, 0) AS failed,
     coalesce(counted.due, 0) AS due,
-    counted.due_since,
     coalesce(purged.done, 0) AS purged_done,
     coalesce(purged.failed, 0) AS purged_failed
 FROM app
@@ -35,8 +34,7 @@ LEFT JOIN (
         count(*) FILTER (WHERE workunit.file_delete_state = {{FileDeleteState.DONE}}) AS purgeable,
         count(*) FILTER (WHERE workunit.canonical_result_id IS NOT NULL) AS done,
         count(*) FILTER (WHERE workunit.error_mask <> 0) AS failed,
-        count(*) FILTER (WHERE workunit.transition_at <= %(now)s::timestamptz) AS due,
-        min(workunit.transition_at) AS due_since
+        count(*) FILTER (WHERE workunit.transition_at <= %(now)s::timestamptz) AS due
     FROM workunit
     GROUP BY workunit.app_id
 ) AS counted ON app.id = counted.app_id

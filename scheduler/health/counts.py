@@ -9,7 +9,7 @@ old as the last ANALYZE.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -109,10 +109,9 @@ class Counts:
 
     `apps` maps app names to counts of workunits.  `results` and `outcomes` map lower-case names to
     numbers of results, including purged results.  `people` has the numbers of accounts and hosts.
-    `waiting` maps names of daemons to numbers of due rows.  `oldest` maps names of daemons to the
-    earliest time at which a row becomes due, which may be in the future, or to None.
-    `deletable_outputs` is the number of results whose outputs are marked for deletion.
-    `resources` maps names of apps with results to what the results used.
+    `waiting` maps names of daemons to numbers of due rows.  `deletable_outputs` is the number of
+    results whose outputs are marked for deletion.  `resources` maps names of apps with results to
+    what the results used.
     """
 
     read_at: datetime
@@ -123,7 +122,6 @@ class Counts:
     people: Mapping[str, int]
     waiting: Mapping[str, int]
     deletable_outputs: int
-    oldest: Mapping[str, datetime | None]
     resources: Mapping[str, Resources]
 
     @property
@@ -201,7 +199,7 @@ def count(*, now: datetime, nbytes: int) -> Counts:
     """
     workunits = sql.fetch("health/count_workunits", {"now": now})
     results = sql.fetch("health/count_results", {"now": now})
-    others = sql.fetch_one("health/count_others", {"late": now - LATE_CHORE}) or {}
+    others = sql.fetch_one("health/count_others", {"now": now, "late": now - LATE_CHORE}) or {}
     apps = {row["app"]: _app(row) for row in workunits}
     return Counts(
         read_at=now,
@@ -218,6 +216,7 @@ def count(*, now: datetime, nbytes: int) -> Counts:
         },
         people={"accounts": others["accounts"], "hosts": others["hosts"]},
         waiting={
+            "work_generator": others["apps_without_stock"],
             "transitioner": others["woken"],
             "timeout_checker": _sum(results, "overdue") + _sum(workunits, "due"),
             "validator": sum(app.waiting_for_validation for app in apps.values()),
@@ -228,15 +227,6 @@ def count(*, now: datetime, nbytes: int) -> Counts:
             "housekeeper": others["late_chores"],
         },
         deletable_outputs=_sum(results, "deletable"),
-        oldest={
-            "transitioner": others["woken_since"],
-            "timeout_checker": _earliest(
-                [
-                    *(row["overdue_since"] for row in results),
-                    *(row["due_since"] for row in workunits),
-                ]
-            ),
-        },
         resources=_resources(results),
     )
 
@@ -278,10 +268,6 @@ def _sum(rows: list[dict[str, Any]], column: str, **wanted: int) -> int:
     )
 
 
-def _earliest(moments: Iterable[datetime | None]) -> datetime | None:
-    return min((moment for moment in moments if moment is not None), default=None)
-
-
 # The cached count of large tables
 
 
@@ -308,10 +294,6 @@ def _stored() -> Counts | None:
                 "read_at": datetime.fromisoformat(kept["read_at"]),
                 "apps": {name: AppCounts(**app) for name, app in kept["apps"].items()},
                 "resources": {name: Resources(**app) for name, app in kept["resources"].items()},
-                "oldest": {
-                    name: moment and datetime.fromisoformat(moment)
-                    for name, moment in kept["oldest"].items()
-                },
             }
         )
     except (KeyError, TypeError, ValueError, AttributeError):

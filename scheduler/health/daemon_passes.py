@@ -1,12 +1,15 @@
-"""Counts the passes of daemons in the database, and reads the runs of chores."""
+"""Counts passes of daemons; reads runs of chores and the age of due work."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from scheduler import sql
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from scheduler import sql, storage
 from scheduler.health.facts import PassCounts
 from scheduler.models import Heartbeat
 
@@ -50,3 +53,21 @@ def chores() -> list[ChoreRun]:
         )
         for row in rows.order_by("-failed_passes", "seen_at", "name")
     ]
+
+
+def due_since(*, now: datetime) -> dict[str, datetime | None]:
+    """Return the time since which the oldest work of each daemon has been due, or None.
+
+    One statement.  The work generator has no queue, so it is left out.  The file deleter has None
+    while a backup holds deletions.
+    """
+    # By dotted name, because `scheduler` must not import `daemons`.
+    chores: tuple[Any, ...] = import_string("daemons.housekeeper.CHORES")
+    params = {
+        "now": now,
+        "purge_after": settings.PROJECT.purge_after,
+        "chores": [chore.heartbeat for chore in chores],
+        "intervals": [chore.every for chore in chores],
+    }
+    since = sql.fetch_one("health/read_due_since", params) or {}
+    return since | {"file_deleter": None} if storage.are_deletions_held() else since

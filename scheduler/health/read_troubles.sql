@@ -1,6 +1,5 @@
 -- Reads the facts for alerts in one row; each subquery uses an index or a small table.
--- The age of work for the validator and assimilator counts from the last report of a result.  Of the
--- refused workunits, those of the newest refusals are counted.
+-- Of the refused workunits, those of the newest refusals are counted.
 WITH refused AS MATERIALIZED (
     SELECT DISTINCT newest.workunit_id
     FROM (
@@ -38,63 +37,6 @@ refusing AS MATERIALIZED (
 )
 
 SELECT
-    (
-        SELECT workunit_wakeup.inserted_at
-        FROM workunit_wakeup
-        ORDER BY workunit_wakeup.id
-        LIMIT 1
-    ) AS undecided_since,
-    (
-        SELECT min(result.report_deadline)
-        FROM result
-        WHERE
-            result.server_state = {{ServerState.IN_PROGRESS}}
-            AND result.report_deadline <= %(now)s::timestamptz
-    ) AS overdue_since,
-    (
-        SELECT max(result.received_at)
-        FROM result
-        WHERE
-            result.workunit_id = (
-                SELECT workunit.id
-                FROM workunit
-                WHERE
-                    workunit.need_validate
-                    AND coalesce(workunit.validate_after, '-infinity') <= %(now)s::timestamptz
-                    AND NOT EXISTS (
-                        SELECT 1
-                        FROM science_failure AS parked
-                        WHERE
-                            parked.stage = 1
-                            AND parked.subject_id = workunit.id
-                            AND parked.parked_at IS NOT NULL
-                    )
-                ORDER BY workunit.id
-                LIMIT 1
-            )
-    ) AS unvalidated_since,
-    (
-        SELECT max(result.received_at)
-        FROM result
-        WHERE
-            result.workunit_id = (
-                SELECT workunit.id
-                FROM workunit
-                WHERE
-                    workunit.assimilate_state = {{AssimilateState.READY}}
-                    AND coalesce(workunit.assimilate_after, '-infinity') <= %(now)s::timestamptz
-                    AND NOT EXISTS (
-                        SELECT 1
-                        FROM science_failure AS parked
-                        WHERE
-                            parked.stage = 2
-                            AND parked.subject_id = workunit.id
-                            AND parked.parked_at IS NOT NULL
-                    )
-                ORDER BY workunit.id
-                LIMIT 1
-            )
-    ) AS unassimilated_since,
     (
         SELECT count(*)
         FROM (

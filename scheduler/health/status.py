@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.db.models import Case, F, Value, When
 
 from scheduler import storage
-from scheduler.health import counts, standstill
+from scheduler.health import counts, daemon_passes, standstill
 from scheduler.health.counts import Count, Counts
 from scheduler.health.rules.standstill_causes import Wait
 from scheduler.messages import news
@@ -31,9 +31,9 @@ _CACHE_KEY = "manyhands.status"
 class Station:
     """The backlog of one daemon; `waiting` is the number of due rows.
 
-    `behind` is the time for which the oldest row has been due, or None if no row is due or the
-    time is unknown.  `silent` is the time since the daemon's last heartbeat, or None if the daemon
-    never sent a heartbeat.
+    `behind` is the time for which the oldest row has been due, or None if no row is due, and for
+    the work generator, which has no queue.  `silent` is the time since the daemon's last
+    heartbeat, or None if the daemon never sent a heartbeat.
     """
 
     daemon: str
@@ -165,6 +165,7 @@ def _each(numbers: Mapping[str, int], *, exact: bool) -> dict[str, Count]:
 
 #: The task of each daemon, in the order in which the daemons process a workunit.
 _DOES = {
+    "work_generator": "creates workunits with the science code",
     "transitioner": "decides what each workunit needs next",
     "timeout_checker": "gives up results whose deadline has passed",
     "validator": "compares results",
@@ -180,21 +181,22 @@ DAEMONS = tuple(_DOES)
 
 def _stations(counted: Counts, *, exact: bool, now: datetime) -> tuple[Station, ...]:
     seen = storage.signs_of_life()
+    due_since = daemon_passes.due_since(now=now)
     return tuple(
         Station(
             daemon,
             does,
             Count(counted.waiting[daemon], exact),
-            behind=_behind(counted.oldest.get(daemon), counted.read_at),
+            behind=_behind(due_since.get(daemon), now),
             silent=now - seen[daemon] if daemon in seen else None,
         )
         for daemon, does in _DOES.items()
     )
 
 
-def _behind(oldest: datetime | None, read_at: datetime) -> timedelta | None:
-    """Return the time for which the oldest row was due at `read_at`; None if no row was due."""
-    return None if oldest is None or oldest > read_at else read_at - oldest
+def _behind(due_since: datetime | None, now: datetime) -> timedelta | None:
+    # A process with a slower clock may have recorded a time in the future.
+    return None if due_since is None else max(timedelta(0), now - due_since)
 
 
 # Apps and their newest valid results

@@ -65,6 +65,7 @@ from scheduler.storage.bundles import member_name as member_name
 from scheduler.storage.bundles import spooled as spooled
 from scheduler.storage.deleting import BackupRuns as BackupRuns
 from scheduler.storage.deleting import DeletionsHeld as DeletionsHeld
+from scheduler.storage.deleting import are_deletions_held as are_deletions_held
 from scheduler.storage.deleting import deletions_allowed as deletions_allowed
 from scheduler.storage.deleting import deletions_held as deletions_held
 from scheduler.storage.digests import DIGEST_ATTRIBUTE as DIGEST_ATTRIBUTE

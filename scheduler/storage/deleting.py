@@ -60,6 +60,15 @@ def deletions_allowed() -> Iterator[None]:
         yield
 
 
+def are_deletions_held() -> bool:
+    """Return whether a backup is running, so that no file may be deleted."""
+    try:
+        with deletions_allowed():
+            return False
+    except DeletionsHeld:
+        return True
+
+
 @contextlib.contextmanager
 def deletions_held() -> Iterator[None]:
     """Hold all deletions of files inside the block; wait for deletions that are in progress.

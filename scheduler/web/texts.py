@@ -282,6 +282,7 @@ TEXTS: Final = (
     gettext_noop("over"),
     gettext_noop("accounts"),
     gettext_noop("hosts"),
+    gettext_noop("creates workunits with the science code"),
     gettext_noop("decides what each workunit needs next"),
     gettext_noop("gives up results whose deadline has passed"),
     gettext_noop("compares results"),

@@ -17,7 +17,7 @@ from daemons.registry import DAEMONS
 from scheduler.health import alerts, maintenance
 from scheduler.models import Batch, CheckRun, Heartbeat, Outage, Refusal, ScienceFailure
 from tests.conftest import NOON
-from tests.rows import a_host, a_result, a_workunit, an_account, an_app, refuse, settled, update
+from tests.rows import a_host, a_result, a_workunit, an_account, an_app, refuse, update
 
 pytestmark = pytest.mark.django_db
 
@@ -86,13 +86,6 @@ def test_deferred_or_parked_workunits_do_not_count_as_waiting():
         parked_at=NOON,
     )  # fmt: skip
     assert [kind for kind, _ in found()] == ["science_parked"]
-
-
-def test_assimilator_delay_is_measured_from_the_report_of_the_canonical_result():
-    workunit = a_workunit(transition_at=None)
-    result = a_result(workunit, "valid", received_at=LONG_AGO)
-    settled(workunit, result, assimilate_state=1)
-    assert found() == [("daemon_behind", "The assimilator is 2 h behind.")]
 
 
 @pytest.mark.parametrize(("hosts", "expected"), [(1, []), (2, ["hard_to_send"])])
@@ -201,7 +194,7 @@ def test_full_disk_is_an_alert(monkeypatch):
     assert [kind for kind, _ in found()] == ["disk_full"]
 
 
-def test_alerts_use_three_statements_for_any_number_of_rows():
+def test_alerts_use_four_statements_for_any_number_of_rows():
     counts = []
     for count in (1, 30):
         for _ in range(count):
@@ -209,7 +202,7 @@ def test_alerts_use_three_statements_for_any_number_of_rows():
         with CaptureQueriesContext(connection) as captured:
             alerts.current(now=NOON)
         counts.append(len(captured))
-    assert counts == [3, 3]
+    assert counts == [4, 4]
 
 
 def test_the_command_exits_with_status_1_if_there_is_an_alert():
