@@ -7,11 +7,13 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.safestring import SafeString, mark_safe
+from psycopg.errors import UniqueViolation
 
 from scheduler.admin.base import FormBase, StaffAdmin, is_bigint, section
 from scheduler.admin.confirm import confirmation_page_with, is_confirmed, shown_names
@@ -109,7 +111,7 @@ class BadgeAdmin(DeletableAdmin):
         "level": "Badges of a higher level are listed first.",
         "color": "Color of the image, such as #b08d57.",
         "is_published": "If set, the badge is shown, and the housekeeper awards it once a day. "
-        "Save it without this first, and look at the preview.",
+        "A preview shows how many accounts and teams earn it.",
         "threshold": "Amount of credit, percentage, or number of years, as the rule demands. "
         "Empty for a badge by hand. Awards by credit and years remain after a change; those by "
         "percentage are withdrawn if they are no longer earned.",
@@ -123,6 +125,23 @@ class BadgeAdmin(DeletableAdmin):
         """Return the read-only fields; the rule of an existing badge is read-only."""
         fixed = () if obj is None else ("rule", "for_accounts", "for_teams")
         return (*self.readonly_fields, *fixed)
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return Django's page, or the preview of a badge to publish; saves the badge after it."""
+        if request.method == "POST" and self.has_add_permission(request):
+            preview = badge_changes.page_of_new(self, request)
+            if preview is not None:
+                return preview
+        try:
+            return super().add_view(request, form_url, extra_context)
+        except IntegrityError as error:
+            # The same form was sent twice at the same time.
+            if not isinstance(error.__cause__, UniqueViolation):
+                raise
+        self.refuse(request, "A badge with this name exists already. Hint: see the list.")
+        return HttpResponseRedirect(reverse("admin:scheduler_badge_changelist"))
 
     @transaction.atomic
     def change_view(
@@ -249,27 +268,42 @@ class AwardForm(FormBase):
             field.queryset = Badge.objects.filter(rule=Badge.Rule.BY_HAND).order_by("name")
 
     def clean(self) -> dict[str, Any]:
-        """Lock the badge and its holder until the page has saved the award."""
+        """Lock the holder and the badge, whose current values replace those that were read."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
         try:
+            badge_id = cleaned["badge"].pk
             if account := cleaned.get("account"):
-                badge_awards.lock_for_account(cleaned["badge"].pk, account.pk)
+                cleaned["badge"] = badge_awards.lock_for_account(badge_id, account.pk)
             else:
-                badge_awards.lock_for_team(cleaned["badge"].pk, cleaned["team"].pk)
+                cleaned["badge"] = badge_awards.lock_for_team(badge_id, cleaned["team"].pk)
         except BadgeRefused as refusal:
             raise forms.ValidationError(str(refusal)) from refusal
         return cleaned
 
 
 class AwardAdmin(DeletableAdmin):
-    """A page of awards.  Adding a row awards a badge by hand, and deleting it withdraws it."""
+    """A page of awards.  Adding a row awards a badge by hand, and deleting it withdraws it.
+
+    Both show a preview first.
+    """
 
     form = AwardForm
     list_filter = ("badge",)
     readonly_fields = ("created_at",)
     helps = {"badge": "Only badges by hand; the housekeeper awards the others by their rules."}
+
+    @transaction.atomic
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Return Django's page, or the preview of a sent form; awards the badge after it."""
+        if request.method == "POST" and self.has_add_permission(request):
+            preview = badge_changes.page_of_award(self, request)
+            if preview is not None:
+                return preview
+        return super().add_view(request, form_url, extra_context)
 
     def has_change_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         """Return False, because an award is not changed."""
