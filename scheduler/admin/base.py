@@ -9,7 +9,7 @@ Two rules apply:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from functools import wraps
@@ -57,8 +57,8 @@ MAX_LISTED_ROWS = 10_000
 _BIGINT_MAX = 2**63 - 1
 #: The maximum number of ids, and of characters of a filter, in an audit entry of an action.
 _MAX_IDS, _MAX_FILTER = 100, 500
-#: The attribute of a request whose action was refused.
-_REFUSED = "action_was_refused"
+#: The attributes of a request whose action was refused, and whose action has an audit entry.
+_REFUSED, _RECORDED = "action_was_refused", "action_was_recorded"
 Row = TypeVar("Row", bound=Model)
 
 
@@ -303,6 +303,26 @@ class StaffAdmin(Base):
         setattr(request, _REFUSED, True)
         self.message_user(request, text, messages.ERROR)
 
+    def record_action(
+        self, request: HttpRequest, name: str, ids: Sequence[int], **details: Any
+    ) -> None:
+        """Write the audit entry of an action in `audited_actions`, once per request.
+
+        `ids` are those of the rows, of which the entry has the first.  An action of several
+        transactions calls this method before the first one, so that an interruption leaves no
+        change without an entry.  The entries of other actions are written after the action.
+        """
+        if getattr(request, _RECORDED, False):
+            return
+        setattr(request, _RECORDED, True)
+        details = {"action": name, "ids": ids[:_MAX_IDS], "more": len(ids) > _MAX_IDS} | details
+        if query := request.GET.urlencode():
+            details["filter"] = query[:_MAX_FILTER]
+        if getattr(request, _REFUSED, False):
+            details["refused"] = True
+        subject = str(self.opts.verbose_name_plural)
+        audit.record(Event.ACTION_TAKEN, now=timezone.now(), subject=subject, details=details)
+
     def selected(
         self, request: HttpRequest, queryset: QuerySet[Row], *, at_most: int, hint: str = ""
     ) -> list[Row]:
@@ -417,13 +437,7 @@ def _audited(function: Action, name: str) -> Action:
         ids = list(rows.order_by("pk").values_list("pk", flat=True)[: _MAX_IDS + 1])
         response = function(page, request, rows)
         if not isinstance(response, TemplateResponse):
-            details = {"action": name, "ids": ids[:_MAX_IDS], "more": len(ids) > _MAX_IDS}
-            if query := request.GET.urlencode():
-                details["filter"] = query[:_MAX_FILTER]
-            if getattr(request, _REFUSED, False):
-                details["refused"] = True
-            subject = str(page.opts.verbose_name_plural)
-            audit.record(Event.ACTION_TAKEN, now=timezone.now(), subject=subject, details=details)
+            page.record_action(request, name, ids)
         return response
 
     return run

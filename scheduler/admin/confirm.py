@@ -104,8 +104,8 @@ def confirmation_page(
 
 _RETRY = (
     "A failed workunit stays failed. A new one with the same inputs, outputs and settings is "
-    "submitted in its batch, and counts in its place; its name has “.2” appended. Workunits "
-    "without a batch, those whose input files are deleted, and those of aborted or retired batches "
+    "submitted, in the same batch if there is one, and counts in its place; its name has “.2” "
+    "appended. Workunits whose input files are deleted, and those of aborted or retired batches, "
     "cannot be retried."
 )
 _RETRY_OF_BATCHES = (
@@ -129,9 +129,9 @@ def confirmation_page_of_retry(
     counts = failed.aggregate(
         failed=Count("pk"),
         cancelled=Count("pk", filter=~Q(cancelled_bit=0)),
-        alone=Count("pk", filter=Q(batch__isnull=True)),
+        inputs_gone=Count("pk", filter=Q(past_inputs__isnull=False)),
     )
-    waiting = failed.filter(batch__isnull=False)
+    waiting = failed.filter(past_inputs__isnull=True)
     if not with_cancelled:
         waiting = waiting.filter(cancelled_bit=0)
     count = waiting.count()
@@ -142,7 +142,7 @@ def confirmation_page_of_retry(
         counts=(
             ("failed, not retried before", counts["failed"]),
             ("of these cancelled", counts["cancelled"]),
-            ("of these without a batch", counts["alone"]),
+            ("of these without input files", counts["inputs_gone"]),
             ("to be retried", count),
         ),
         explanation=_RETRY if with_cancelled else _RETRY_OF_BATCHES,

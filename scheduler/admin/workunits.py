@@ -64,6 +64,9 @@ from scheduler.work.submission.new_batches import BatchRefused
 
 #: Maximum number of workunits that an action changes.  The actions of batches have no such limit.
 MAX_ACTION_ROWS = 10_000
+#: Maximum number of workunits that one request cancels.  On two cores this takes 7 seconds, and its
+#: preview 3; on a busy server it must end within the 120 seconds for which nginx waits.
+MAX_CANCELLED_ROWS = 200_000
 #: Maximum number of workunits that the action `explain` explains.
 MAX_EXPLAINED = 20
 #: Maximum number of codes that the list offers as a filter.
@@ -373,28 +376,33 @@ class WorkunitAdmin(RecordAdmin):
     def cancel(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
         """Request the cancellation of the workunits, after the user confirmed it.
 
-        The transitioner then cancels them.
+        The transitioner then cancels them.  If the request is interrupted, the next one continues.
         """
-        ids = self._ids(request, queryset)
+        hint = "narrow the filter, for example to open workunits of one app, or cancel the batches"
+        ids = self._ids(request, queryset, at_most=MAX_CANCELLED_ROWS, hint=hint)
         if ids is None:
             return None
         if not is_confirmed_as_shown(self, request, len(ids), "workunits"):
-            return self._confirm(request, queryset, "cancel")
+            workunits = Workunit.objects.filter(searching.one_of(ids))
+            return confirmation_page(self, request, workunits, "cancel")
+        self.record_action(request, "cancel", ids, total=len(ids))
         reason = f"cancelled in the administration by {request.user}"
-        self._act(request, queryset, "are being cancelled", operations.cancel, reason=reason)
+        outcome = operations.cancel_chunks(ids, reason=reason, now=timezone.now())
+        self.message_user(request, outcome_sentence(outcome, "are being cancelled"))
         return None
 
     @admin.action(description="Retry the selected failed workunits", permissions=["move"])
     def retry(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> HttpResponse | None:
-        """Submit failed workunits again in their batches, after the user confirmed it."""
+        """Submit failed workunits again, in their batch if any, after the user confirmed it."""
         ids = self._ids(request, queryset)
         if ids is None:
             return None
         chosen = Workunit.objects.filter(pk__in=ids)
         if not is_confirmed(request):
             return confirmation_page_of_retry(self, request, chosen, with_cancelled=True)
-        failed = chosen.exclude(error_mask=0).filter(retried_as__isnull=True, batch__isnull=False)
-        names_by_batch: dict[int, list[str]] = {}
+        failed = chosen.exclude(error_mask=0).filter(retried_as__isnull=True)
+        names_by_batch: dict[int | None, list[str]] = {}
+        batch_id: int | None
         for batch_id, name in failed.values_list("batch_id", "name").order_by("batch_id", "id"):
             names_by_batch.setdefault(batch_id, []).append(name)
         for batch_id, names in names_by_batch.items():
@@ -404,8 +412,7 @@ class WorkunitAdmin(RecordAdmin):
         if not names_by_batch:
             self.refuse(
                 request,
-                "None of the workunits can be retried: they did not fail, were retried before, or "
-                "belong to no batch. Hint: submit workunits without a batch again.",
+                "None of the workunits can be retried: they did not fail, or were retried before.",
             )
         return None
 
@@ -559,16 +566,23 @@ class WorkunitAdmin(RecordAdmin):
         workunits = Workunit.objects.filter(pk__in=ids)
         return confirmation_page(self, request, workunits, action, **content)
 
-    def _ids(self, request: HttpRequest, queryset: QuerySet[Workunit]) -> list[int] | None:
-        """Return the ids of the selected workunits, or None after a refusal of too many."""
-        ids = list(queryset.order_by("id").values_list("id", flat=True)[: MAX_ACTION_ROWS + 1])
-        if len(ids) <= MAX_ACTION_ROWS:
+    def _ids(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Workunit],
+        *,
+        at_most: int | None = None,
+        hint: str = "use the actions of their batch",
+    ) -> list[int] | None:
+        """Return the ids of the selected workunits, or None after a refusal of too many.
+
+        At most `at_most` ids, or by default `MAX_ACTION_ROWS`.
+        """
+        limit = at_most or MAX_ACTION_ROWS
+        ids = list(queryset.order_by("id").values_list("id", flat=True)[: limit + 1])
+        if len(ids) <= limit:
             return ids
-        msg = (
-            f"More than {MAX_ACTION_ROWS} workunits are selected. "
-            "Hint: use the actions of their batch."
-        )
-        self.refuse(request, msg)
+        self.refuse(request, f"More than {limit} workunits are selected. Hint: {hint}.")
         return None
 
     # The page of one workunit

@@ -12,7 +12,7 @@ without a code are held by staff: a submitter can neither release them nor give 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from datetime import datetime
 from functools import partial
@@ -130,6 +130,23 @@ def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
         after = ids[-1]
 
 
+def cancel_chunks(ids: Collection[int], *, reason: str, now: datetime) -> Outcome:
+    """Request the cancellation of workunits in ascending id, chunk by chunk; idempotent.
+
+    Each chunk is a transaction: after an interruption, a new call continues with the remaining
+    workunits.  Workunits that do not exist are left out, because the purger may drop finished ones
+    meanwhile.
+    """
+    ordered, total = sorted(ids), Outcome(0, 0, 0)
+    params = {"reason": reason[:_MAX_REASON]}
+    for start in range(0, len(ordered), _CHUNK):
+        chunk = ordered[start : start + _CHUNK]
+        with transaction.atomic():
+            rows = _run("work/request_cancellation", (), chunk, None, params, now)
+            total += _outcome(rows)
+    return total
+
+
 def _move(  # noqa: PLR0913  the workunits, the code, and the time
     target: ReleaseState,
     because: Because,
@@ -226,14 +243,28 @@ def _change(
     now: datetime,
 ) -> Outcome:
     """Run a statement that returns id, name and outcome of workunits, and count the outcomes."""
-    rows = fetch(
-        statement,
-        {**params, "names": list(names), "ids": list(ids), "batch_id": batch_id, "now": now},
-    )
+    rows = _run(statement, names, ids, batch_id, params, now)
     missing = sorted(set(names) - {row["name"] for row in rows})
     missing += [f"#{id_}" for id_ in sorted(set(ids) - {row["id"] for row in rows})]
     if missing:
         raise WorkunitsNotFound(missing)
+    return _outcome(rows)
+
+
+def _run(
+    statement: str,
+    names: Sequence[str],
+    ids: Sequence[int],
+    batch_id: int | None,
+    params: dict[str, Any],
+    now: datetime,
+) -> list[dict[str, Any]]:
+    named = {"names": list(names), "ids": list(ids), "batch_id": batch_id}
+    return fetch(statement, {**params, **named, "now": now})
+
+
+def _outcome(rows: Sequence[Mapping[str, Any]]) -> Outcome:
+    """Count the outcomes of a statement's rows, and wake the transitioner."""
     wakeups.after_commit("transitioner")
     outcomes = [row["said"] for row in rows]
     return Outcome(*(outcomes.count(field.name) for field in fields(Outcome)))

@@ -1,9 +1,10 @@
-"""Submits failed workunits of a batch again.
+"""Submits failed workunits again, in their batch or without a batch.
 
 Theory of operation.  A failed workunit stays failed.  A new one, with ``.2`` appended to its name,
 is created in the same batch with the same inputs, outputs and settings.  The failed workunit stores
 the id of the new one (`retried_as`), so that it is not retried twice and no longer counts as a
-failure of its batch.  The batch is locked and reopened chunk by chunk.
+failure of its batch.  The batch is locked and reopened chunk by chunk.  Workunits without a batch
+belong to the project, which has no quota and no share; their retries keep the priority.
 
 Workunits with dependencies are retried last, in one transaction: the new ones wait for the same
 workunits as the failed ones, or for the retries of these, which must exist before.
@@ -31,7 +32,7 @@ from scheduler.lifecycle import (
     ReleaseState,
     WorkunitState,
 )
-from scheduler.models import Batch
+from scheduler.models import Batch, Workunit
 from scheduler.people import quotas
 from scheduler.queues import admission
 from scheduler.rights import Right
@@ -65,17 +66,20 @@ class Retried:
         return Retried(*map(add, astuple(self), astuple(other)))
 
 
-def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime) -> Retried:
+def retry(batch_id: int | None, *, names: Collection[str] | None = None, now: datetime) -> Retried:
     """Submit the failed workunits of a batch again: those in `names`, or all that can be retried.
 
-    Each chunk is a transaction, and so are all workunits with dependencies.  After an error, a new
-    call continues with the remaining workunits.  Raises `BatchNotReady` for an aborted or retired
-    batch, `WorkunitsNotFound` for a name that no failed workunit of the batch has, `BatchRefused`
-    if the batch follows a failed batch without `after_any`, and `quotas.QuotaExceeded`.
+    If `batch_id` is None, these are workunits without a batch.  Each chunk is a transaction, and so
+    are all workunits with dependencies.  After an error, a new call continues with the remaining
+    workunits.  Raises `BatchNotReady` for an aborted or retired batch, `WorkunitsNotFound` for a
+    name that no failed workunit of the batch has, `BatchRefused` if the batch follows a failed
+    batch without `after_any`, and `quotas.QuotaExceeded`.
     """
     if names is not None:
         _require_failed(batch_id, names)
-    submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
+    submitter = None
+    if batch_id is not None:
+        submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
     after: int | None = 0
     total = Retried()
     while after is not None:
@@ -91,15 +95,21 @@ def retry(batch_id: int, *, names: Collection[str] | None = None, now: datetime)
         return total + _retry_graph(_lock(batch_id), names, now)
 
 
-def _require_failed(batch_id: int, names: Collection[str]) -> None:
-    named = Batch.objects.get(pk=batch_id).workunits.filter(name__in=list(names))
+def _require_failed(batch_id: int | None, names: Collection[str]) -> None:
+    named = Workunit.objects.filter(batch=batch_id, name__in=list(names))
     failed = set(named.exclude(error_mask=0).values_list("name", flat=True))
     if missing := sorted(set(names) - failed):
         raise WorkunitsNotFound([f"failed workunit {name}" for name in missing])
 
 
-def _lock(batch_id: int) -> Batch:
-    """Lock and return a batch; raises `BatchNotReady` if it is aborted or retired."""
+def _lock(batch_id: int | None) -> Batch | None:
+    """Lock and return a batch; raises `BatchNotReady` if it is aborted or retired.
+
+    Returns None for work without a batch, whose graph the caller has locked: concurrent retries
+    wait for that lock, as those of a batch wait for the batch's.
+    """
+    if batch_id is None:
+        return None
     batch = Batch.objects.select_for_update(no_key=True, of=("self",)).get(pk=batch_id)
     if batch.state in (State.ABORTED, State.RETIRED):
         state = str(batch.get_state_display()).lower()
@@ -111,16 +121,17 @@ def _lock(batch_id: int) -> Batch:
 
 
 def _retry_some(
-    batch: Batch, names: Collection[str] | None, after: int, now: datetime
+    batch: Batch | None, names: Collection[str] | None, after: int, now: datetime
 ) -> tuple[Retried, int | None]:
     """Retry a chunk of workunits without dependencies; return the counts and the last id."""
     rows = _lock_failed(batch, names, after_id=after, are_joined=False, limit=_CHUNK)
-    return _retry(batch, rows, names, now), rows[-1]["id"] if len(rows) == _CHUNK else None
+    # A chunk may be short although more follow: the purger may drop a workunit meanwhile.
+    return _retry(batch, rows, names, now), rows[-1]["id"] if rows else None
 
 
-def _retry_graph(batch: Batch, names: Collection[str] | None, now: datetime) -> Retried:
+def _retry_graph(batch: Batch | None, names: Collection[str] | None, now: datetime) -> Retried:
     """Retry the workunits with dependencies.  Those that fail meanwhile are left out."""
-    wanted = {"batch_id": batch.pk, "names": None if names is None else sorted(names)}
+    wanted = _selection(batch, names)
     locked = {row["id"] for row in fetch("work/lock_failed_graph", wanted)}
     if not locked:
         return Retried()
@@ -129,25 +140,26 @@ def _retry_graph(batch: Batch, names: Collection[str] | None, now: datetime) -> 
 
 
 def _lock_failed(
-    batch: Batch,
+    batch: Batch | None,
     names: Collection[str] | None,
     *,
     after_id: int,
     are_joined: bool,
     limit: int | None,
 ) -> list[dict[str, Any]]:
-    params = {
-        "batch_id": batch.pk,
-        "after_id": after_id,
+    params = {"after_id": after_id, "are_joined": are_joined, "limit": limit}
+    return fetch("work/lock_failed", params | _selection(batch, names))
+
+
+def _selection(batch: Batch | None, names: Collection[str] | None) -> dict[str, Any]:
+    return {
+        "batch_id": None if batch is None else batch.pk,
         "names": None if names is None else sorted(names),
-        "are_joined": are_joined,
-        "limit": limit,
     }
-    return fetch("work/lock_failed", params)
 
 
 def _retry(
-    batch: Batch, rows: list[dict[str, Any]], names: Collection[str] | None, now: datetime
+    batch: Batch | None, rows: list[dict[str, Any]], names: Collection[str] | None, now: datetime
 ) -> Retried:
     """Submit locked workunits again, except for those that `Retried` counts as skipped."""
     queues = admission.lock_for_work({r["queue_id"] for r in rows} - {None})
@@ -166,20 +178,25 @@ def _retry(
     return Retried(created, len(stopped), len(gone), len(wanted) - created, len(refused))
 
 
-def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
-    quotas.require_workunits(batch.submitter, len(wanted))
-    waits = batch.after_id is not None and new_batches.waits(
-        batch.after_id, batch.submitter, after_any=batch.after_any
+def _create(batch: Batch | None, wanted: list[dict[str, Any]], now: datetime) -> int:
+    submitter = None if batch is None else batch.submitter
+    quotas.require_workunits(submitter, len(wanted))
+    waits = (
+        batch is not None
+        and batch.after_id is not None
+        and new_batches.waits(batch.after_id, batch.submitter, after_any=batch.after_any)
     )
     drawn = (
         fetch_one("work/submission/draw_workunit_ids", {"count": len(wanted), "queue_ids": []})
         or {}
     )
     priorities: list[int | None] = [None] * len(wanted)
-    if settings.PROJECT.fair_share and not batch.submitter.has_right(
-        Right.EXCEED_SUBMISSION_LIMITS
+    if (
+        settings.PROJECT.fair_share
+        and submitter is not None
+        and not submitter.has_right(Right.EXCEED_SUBMISSION_LIMITS)
     ):
-        clock = shares.ShareClock(batch.submitter, now=now)
+        clock = shares.ShareClock(submitter, now=now)
         priorities = list(clock.assign([row["operations"] for row in wanted]))
         clock.save()
     created = fetch(
@@ -189,7 +206,7 @@ def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
             "new_ids": list(drawn["ids"]),
             "priorities": priorities,
             "waits": waits,
-            "outputs_kept": batch.keep_outputs,
+            "outputs_kept": batch is not None and batch.keep_outputs,
             "inactive": ReleaseState.INACTIVE.value,
             "released": ReleaseState.RELEASED.value,
             "now": now,
@@ -202,12 +219,13 @@ def _create(batch: Batch, wanted: list[dict[str, Any]], now: datetime) -> int:
     )
     if children := [row["id"] for row in wanted if row["has_parents"]]:
         dependencies.copy_to_retries(children, now=now)
-    Batch.objects.filter(pk=batch.pk).update(
-        state=State.IN_PROGRESS,
-        completed_at=None,
-        let_go_at=None,
-        tail_at=None,
-        workunits_submitted=F("workunits_submitted") + len(created),
-    )
+    if batch is not None:
+        Batch.objects.filter(pk=batch.pk).update(
+            state=State.IN_PROGRESS,
+            completed_at=None,
+            let_go_at=None,
+            tail_at=None,
+            workunits_submitted=F("workunits_submitted") + len(created),
+        )
     wakeups.after_commit("transitioner")
     return len(created)

@@ -15,7 +15,7 @@ from scheduler.work.submission import new_batches
 from scheduler.work.usage import usage_of
 from tests.conftest import NOON
 from tests.database.passes import a_pass
-from tests.rows import a_result, an_app, an_input, hours, settled, update
+from tests.rows import a_result, a_workunit, an_app, an_input, hours, settled, update
 from tests.scientists import a_batch, done_in, failed_in, in_batch
 
 pytestmark = pytest.mark.django_db
@@ -363,6 +363,45 @@ def test_retry_submits_failed_workunits_again_with_the_same_parameters():
     a_pass(transitioner)
     assert again.results.count() == 2
     assert broken() == []
+
+
+def failed_alone(**fields) -> Workunit:
+    workunit = settled(a_workunit(**fields), assimilate_state=2, transition_at=None)
+    update(workunit, error_mask=2)
+    return workunit
+
+
+def test_failed_workunits_without_a_batch_are_retried_once():
+    failed = failed_alone(command_line="--x 1", meta={"n": 1}, priority=7)
+    file = an_input(failed)
+    in_a_batch, unfinished = failed_in(a_batch(), error_mask=2), a_workunit()
+    names = [failed.name]
+    assert retry.retry(None, names=names, now=NOON) == retry.Retried(count=1)
+    again = Workunit.objects.get(name=f"{failed.name}.2")
+    assert reread(failed).retried_as == again.pk
+    assert (again.batch, again.outputs_kept, again.priority) == (None, False, 7)
+    assert (again.command_line, again.meta, again.outputs) == ("--x 1", {"n": 1}, failed.outputs)
+    assert again.input_files.get().file == file
+    assert retry.retry(None, names=names, now=NOON) == retry.Retried()
+    assert retry.retry(None, now=NOON) == retry.Retried()
+    for other in (in_a_batch, unfinished):
+        with pytest.raises(control.WorkunitsNotFound, match=f"failed workunit {other.name}"):
+            retry.retry(None, names=[other.name], now=NOON)
+    assert reread(in_a_batch).retried_as is None
+    a_pass(transitioner)
+    assert again.results.count() == 2
+    assert broken() == []
+
+
+def test_workunits_without_a_batch_that_cannot_be_retried_are_counted(monkeypatch):
+    monkeypatch.setattr(retry, "_CHUNK", 1)
+    failed_alone(past_inputs=[])
+    taken, stopped = failed_alone(), failed_alone()
+    a_workunit(name=f"{taken.name}.2")
+    update(stopped, error_mask=16)
+    skipped = retry.Retried(cancelled=1, inputs_gone=1, names_taken=1)
+    assert retry.retry(None, now=NOON) == skipped
+    assert retry.retry(None, names=[stopped.name], now=NOON) == retry.Retried(count=1)
 
 
 def test_retry_truncates_long_names_and_keeps_them_unique():

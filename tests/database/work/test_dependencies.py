@@ -511,14 +511,16 @@ def end_of_batches():
     run_daemons()
 
 
-def test_failed_graph_is_retried_with_its_dependencies(app, ada):
-    a_graph(DIAMOND | {"below": ("bottom",)}, app=app, submitter=ada)
+@pytest.mark.parametrize("is_in_batch", [True, False])
+def test_failed_graph_is_retried_with_its_dependencies(app, ada, is_in_batch):
+    submitter = ada if is_in_batch else None
+    a_graph(DIAMOND | {"below": ("bottom",)}, app=app, submitter=submitter)
     run_daemons()
     finish("top")
     fail("left")
     finish("right")
     assert ended()["dependency failed"] == {"bottom", "below"}
-    retried = retry.retry(Batch.objects.get().pk, now=NOON)
+    retried = retry.retry(Batch.objects.get().pk if is_in_batch else None, now=NOON)
     assert retried.count == 3
     assert {edge for edge in edges() if edge[1].endswith(".2")} == {
         ("top", "left.2"),

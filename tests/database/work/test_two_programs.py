@@ -13,13 +13,13 @@ from django.db import connection, transaction
 from scheduler import storage
 from scheduler.boinc_submission import sent_files
 from scheduler.files import file_holds
-from scheduler.models import File, FileHold, JobFile, Submitter
+from scheduler.models import File, FileHold, JobFile, Submitter, Workunit
 from scheduler.people import quotas
 from scheduler.sql import fetch
 from scheduler.work import retry
 from scheduler.work.submission import new_batches
 from tests.conftest import NOON
-from tests.rows import an_account
+from tests.rows import a_workunit, an_account, update
 from tests.scientists import a_batch, failed_in
 
 
@@ -115,3 +115,15 @@ def test_a_retry_waits_for_a_concurrent_submission_into_the_same_batch():
             batch.pk, app_id=batch.app_id, app=batch.app.name, submitter=ada, now=NOON
         )
     assert other_program.ends().result() == retry.Retried(count=1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_two_concurrent_retries_without_a_batch_one_submits_the_workunit_again():
+    failed = a_workunit()
+    update(failed, error_mask=2)
+    other_program = Meanwhile(lambda: retry.retry(None, names=[failed.name], now=NOON))
+    with transaction.atomic():
+        assert retry.retry(None, names=[failed.name], now=NOON) == retry.Retried(count=1)
+        other_program.go_on()
+    assert other_program.ends().result() == retry.Retried()
+    assert Workunit.objects.count() == 2

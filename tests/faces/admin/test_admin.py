@@ -810,11 +810,11 @@ def test_confirmed_cancellation_calls_the_cancel_operation(
 ) -> None:
     asked: list[dict[str, Any]] = []
 
-    def spy(**given: Any) -> Became:
-        asked.append(given)
+    def spy(ids: list[int], **given: Any) -> Became:
+        asked.append({"ids": ids, **given})
         return Became(changed=2, already=1, finished=0)
 
-    monkeypatch.setattr(workunits.operations, "cancel", spy)
+    monkeypatch.setattr(workunits.operations, "cancel_chunks", spy)
     chosen = rows["workunits"][1:3]
     answer = act(admin, "cancel", *chosen, confirmed="yes")
     assert asked[0]["ids"] == [workunit.pk for workunit in chosen]
@@ -1063,7 +1063,7 @@ def test_confirmed_action_is_in_the_audit_log_with_the_person_and_the_rows(
     admin.post(path, {"action": "hold", **chosen})
     act(admin, "hold", workunit, hold_code="seven")
     assert audited(actor=EMAIL, subject="workunits") == [
-        {"action": "cancel", "ids": [workunit.pk], "more": False},
+        {"action": "cancel", "ids": [workunit.pk], "more": False, "total": 1},
         {
             "action": "hold",
             "ids": [each.pk for each in rows["workunits"]],

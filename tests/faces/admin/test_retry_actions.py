@@ -17,6 +17,19 @@ from tests.scientists import a_batch, done_in, failed_in
 pytestmark = pytest.mark.django_db
 
 
+CANCELLED = int(ErrorMask.CANCELLED)
+
+
+def failed_alone(error_mask: int) -> Workunit:
+    workunit = a_workunit()
+    update(workunit, error_mask=error_mask)
+    return workunit
+
+
+def retries() -> set[str]:
+    return set(Workunit.objects.filter(name__endswith=".2").values_list("name", flat=True))
+
+
 def act(client: Client, *rows: Model, **more: str) -> str:
     address = reverse(f"admin:scheduler_{rows[0]._meta.model_name}_changelist")
     chosen = {"action": "retry", "_selected_action": [row.pk for row in rows]}
@@ -47,20 +60,57 @@ def test_selected_workunits_are_retried_also_if_they_are_cancelled():
     _, client = staff_with("operator")
     batches = [a_batch(name=name) for name in ("one", "two")]
     failed = failed_in(batches[0], error_mask=2)
-    stopped = failed_in(batches[1], error_mask=int(ErrorMask.CANCELLED))
-    alone = a_workunit()
-    update(alone, error_mask=2)
+    stopped = failed_in(batches[1], error_mask=CANCELLED)
     done = done_in(batches[0])
-    chosen = (failed, stopped, alone, done)
-    text = act(client, *chosen)
-    assert "<dt>of these without a batch</dt><dd>1</dd>" in text
-    assert "<dt>to be retried</dt><dd>2</dd>" in text
+    chosen = (failed, stopped, done)
+    assert "<dt>to be retried</dt><dd>2</dd>" in act(client, *chosen)
     act(client, *chosen, confirmed="yes")
     assert "refused" not in AuditEntry.objects.latest("id").details
-    again = {f"{failed.name}.2", f"{stopped.name}.2"}
-    assert set(Workunit.objects.filter(name__endswith=".2").values_list("name", flat=True)) == again
-    text = act(client, failed, done, alone, confirmed="yes")
+    assert retries() == {f"{failed.name}.2", f"{stopped.name}.2"}
+    text = act(client, failed, done, confirmed="yes")
     assert "None of the workunits can be retried" in text
+    assert AuditEntry.objects.latest("id").details["refused"] is True
+
+
+def test_workunits_without_a_batch_are_retried_also_together_with_others():
+    operator, client = staff_with("operator")
+    batch = a_batch(state=Batch.State.COMPLETE)
+    failed = failed_in(batch, error_mask=2)
+    alone, stopped, gone = (failed_alone(error_mask=mask) for mask in (2, CANCELLED, 2))
+    update(gone, past_inputs=[])
+    chosen = (alone, stopped, gone, failed)
+    text = act(client, *chosen)
+    for words, count in (
+        ("failed, not retried before", 4),
+        ("of these cancelled", 1),
+        ("of these without input files", 1),
+        ("to be retried", 3),
+    ):
+        assert f"<dt>{words}</dt><dd>{count}</dd>" in text
+    assert f"<li>{alone.name}</li>" in text
+    assert f"<li>{gone.name}</li>" not in text
+    assert retries() == set()
+
+    text = act(client, *chosen, confirmed="yes")
+    assert "Submitted again: 1." in text
+    assert "Submitted again: 2; without input files: 1." in text
+    assert retries() == {f"{each.name}.2" for each in (failed, alone, stopped)}
+    assert Workunit.objects.get(name=f"{alone.name}.2").batch is None
+    batch.refresh_from_db()
+    assert batch.state == Batch.State.IN_PROGRESS
+    entry = AuditEntry.objects.filter(event="action_taken").get()
+    assert (entry.account_id, entry.details["action"]) == (operator.pk, "retry")
+    assert entry.details["ids"] == sorted(each.pk for each in chosen)
+
+
+def test_refusal_of_a_batch_does_not_stop_the_retry_of_workunits_without_one():
+    _, client = staff_with("operator")
+    failed = failed_in(a_batch(state=Batch.State.ABORTED), error_mask=2)
+    alone = failed_alone(error_mask=2)
+    text = act(client, failed, alone, confirmed="yes")
+    assert "aborted and takes no more work" in text
+    assert "Submitted again: 1." in text
+    assert retries() == {f"{alone.name}.2"}
 
 
 def test_more_workunits_than_one_action_changes_are_refused_before_the_preview(monkeypatch):

@@ -1,13 +1,15 @@
-"""Staff wake workunits, and reset their classes of computers."""
+"""Staff cancel and wake workunits, and reset their classes of computers."""
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from scheduler.admin import workunits as workunit_pages
 from scheduler.lifecycle import ReleaseState
 from scheduler.models import AuditEntry, Workunit, WorkunitWakeup
 from scheduler.work import control
@@ -26,6 +28,23 @@ def act(client: Client, action: str, *workunits: Workunit, **more: str) -> str:
 
 def woken() -> list[int]:
     return sorted(WorkunitWakeup.objects.values_list("workunit_id", flat=True))
+
+
+def act_on_all(client: Client, query: str, action: str = "cancel", **more: str) -> str:
+    """Act on all workunits that match the filter; return the page that follows."""
+    first = Workunit.objects.earliest("pk")
+    sent = {"action": action, "_selected_action": first.pk, "index": "0", "select_across": "1"}
+    return client.post(f"{LIST}?{query}", sent | more, follow=True).content.decode()
+
+
+def cancelled() -> list[int]:
+    rows = Workunit.objects.exclude(cancel_requested_at=None)
+    return sorted(rows.values_list("pk", flat=True))
+
+
+def entries() -> list[dict[str, Any]]:
+    taken = AuditEntry.objects.filter(event="action_taken").order_by("pk")
+    return [entry.details for entry in taken]
 
 
 def a_bound_workunit(**fields) -> Workunit:
@@ -79,6 +98,70 @@ def test_staff_who_may_only_look_have_neither_action():
         act(client, action, workunit, confirmed="yes")
     assert woken() == []
     assert Workunit.objects.get(pk=workunit.pk).hr_class == 7
+
+
+@pytest.mark.django_db
+def test_more_workunits_than_an_action_changes_are_cancelled_in_chunks(monkeypatch):
+    monkeypatch.setattr(workunit_pages, "MAX_ACTION_ROWS", 2)
+    monkeypatch.setattr(control, "_CHUNK", 2)
+    _, client = staff_with("operator")
+    app = an_app()
+    chosen = [a_workunit(app) for _ in range(5)]
+    a_result(chosen[4])
+    settled(a_workunit(app))
+    a_workunit()
+    query = f"answer=OPEN&app__id__exact={app.pk}"
+    text = act_on_all(client, query)
+    for words, count in (("workunits", 5), ("not finished", 5), ("unsent results", 1)):
+        assert f"<dt>{words}</dt><dd>{count}</dd>" in text
+    assert "More than 2 workunits are selected" in act_on_all(client, query, "hold")
+    assert cancelled() == []
+
+    text = act_on_all(client, query, confirmed="yes", previewed="5")
+    assert "5 are being cancelled." in text
+    ids = [workunit.pk for workunit in chosen]
+    assert cancelled() == ids
+    assert entries()[1:] == [
+        {"action": "cancel", "ids": ids, "more": False, "total": 5, "filter": query}
+    ]
+    text = act_on_all(client, query, confirmed="yes", previewed="5")
+    assert "0 are being cancelled, 5 already were." in text
+
+
+@pytest.mark.django_db
+def test_repeated_cancellation_continues_after_an_interruption(monkeypatch):
+    monkeypatch.setattr(control, "_CHUNK", 2)
+    _, client = staff_with("operator")
+    ids = [a_workunit().pk for _ in range(5)]
+    run = control._run
+
+    def interrupted(statement, names, chunk, *more):
+        if ids[2] in chunk:
+            raise OSError
+        return run(statement, names, chunk, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(control, "_run", interrupted)
+        with pytest.raises(OSError):
+            act_on_all(client, "answer=OPEN", confirmed="yes", previewed="5")
+    assert cancelled() == ids[:2]
+    text = act_on_all(client, "answer=OPEN", confirmed="yes", previewed="5")
+    assert "3 are being cancelled, 2 already were." in text
+    assert cancelled() == ids
+    assert [(entry["filter"], entry["total"]) for entry in entries()] == [("answer=OPEN", 5)] * 2
+
+
+@pytest.mark.django_db
+def test_cancellation_of_too_many_workunits_is_refused_before_the_preview(monkeypatch):
+    monkeypatch.setattr(workunit_pages, "MAX_CANCELLED_ROWS", 2)
+    _, client = staff_with("operator")
+    for _ in range(3):
+        a_workunit()
+    for more in ({}, {"confirmed": "yes", "previewed": "3"}):
+        text = act_on_all(client, "answer=OPEN", **more)
+        assert "More than 2 workunits are selected. Hint: narrow the filter" in text
+    assert cancelled() == []
+    assert [entry["refused"] for entry in entries()] == [True, True]
 
 
 @pytest.mark.django_db(transaction=True)
