@@ -36,6 +36,8 @@ WHY: Final = {
     "queue_full": "enough of this kind of work is in progress",
     "queue_unwanted": "the settings of your client exclude this kind of work",
 }
+#: The text for a request for which no result was refused.
+NO_RESULTS: Final = "the project had no results to send"
 #: Reasons whose sentences describe the project's queues, which are no business of volunteers.
 _INTERNAL: Final = "queue_"
 
@@ -68,7 +70,7 @@ class Decision:
             return f"{_results(self.sent)} sent{again}"
         if self.reasons:
             return "No work: the available results do not fit this computer"
-        return "No work: the project had no results to send"
+        return f"No work: {NO_RESULTS}"
 
 
 def read_decision(stored: object) -> Decision | None:

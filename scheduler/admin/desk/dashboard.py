@@ -85,6 +85,8 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
         "worst_versions": error_rates.worst_versions(now=now),
         "refusals": recent.refusals(now=now),
         "refusals_limit": recent.MAX_REFUSALS,
+        "without_work": recent.hosts_without_work(now=now),
+        "hosts_limit": recent.MAX_HOSTS,
         "parked": recent.parked(),
         "tables": table_sizes.read()[:_LARGEST_TABLES],
         "free_space": nbytes_label(storage.free_nbytes()),

@@ -11,11 +11,12 @@ from django.utils import timezone
 
 from scheduler import storage
 from scheduler.admin.desk import dashboard, navigation
-from scheduler.health import samples, status
+from scheduler.health import recent, samples, status
 from scheduler.health.rules.alert_texts import SILENT_AFTER
+from scheduler.hosts.decision_texts import WHY
 from scheduler.models import Refusal, ScienceFailure, StatusSample
 from scheduler.people import accounts, roles
-from tests.rows import a_workunit, an_app
+from tests.rows import a_host, a_workunit, an_app
 
 pytestmark = pytest.mark.django_db
 
@@ -138,6 +139,40 @@ def test_refusals_and_parked_subjects_link_to_their_lists(operator):
     assert operator.get(url).status_code == 200
 
 
+def test_hosts_without_work_are_listed_by_reason_with_a_link_to_the_newest(operator, monkeypatch):
+    assert "Each host that requested work got some" in desk(operator).content.decode()
+    at = timezone.now().isoformat(timespec="seconds")
+    hosts = [
+        a_host(rpc_at=timezone.now(), last_decisions=[{"at": at, "refused": {"quota": 3}}])
+        for _ in range(2)
+    ]
+    page = desk(operator).content.decode()
+    assert WHY["quota"] in page
+    url = reverse("admin:scheduler_host_change", args=[hosts[1].pk])
+    assert f'<a href="{url}#decisions">#{hosts[1].pk}</a></td><td class="number">2</td>' in page
+    assert 'id="decisions"' in operator.get(url).content.decode()
+    assert "Only the newest" not in page
+    monkeypatch.setattr(recent, "MAX_HOSTS", 1)
+    page = desk(operator).content.decode()
+    assert "Only the newest 1 hosts are counted." in page
+    assert '<td class="number">1</td>' in page
+    a_host()
+    assert "None of the newest 1 hosts." in desk(operator).content.decode()
+
+
+def test_hosts_without_work_have_links_only_for_staff_who_may_see_hosts():
+    at = timezone.now().isoformat(timespec="seconds")
+    host = a_host(rpc_at=timezone.now(), last_decisions=[{"at": at, "refused": {"quota": 3}}])
+    account = accounts.create_staff(
+        email="new@example.org", password="forty two hands", is_superuser=False
+    )
+    client = Client()
+    client.force_login(account)
+    page = desk(client).content.decode()
+    assert f"<td>#{host.pk}</td>" in page
+    assert "#decisions" not in page
+
+
 def test_number_of_statements_does_not_grow_with_rows(operator, django_assert_max_num_queries):
     app, now = an_app(), timezone.now()
     for index in range(20):
@@ -145,6 +180,10 @@ def test_number_of_statements_does_not_grow_with_rows(operator, django_assert_ma
         StatusSample.objects.create(at=now - timedelta(minutes=index), figures={})
         Refusal.objects.create(
             workunit_id=index, host_id=1, app_id=app.pk, reason="memory", sentence="", at=now
+        )
+        a_host(
+            rpc_at=now,
+            last_decisions=[{"at": now.isoformat(timespec="seconds"), "refused": {"quota": 1}}],
         )
     with django_assert_max_num_queries(STATEMENTS):
         desk(operator)

@@ -52,6 +52,7 @@ DESK_PARTS = [
     "charts",
     "rates",
     "refusals",
+    "without-work",
     "parked",
     "space",
     "read-at",
