@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from scheduler.admin.shown import times
 
-#: Column headers by field, for field names that are unclear or from BOINC.
+#: Column headers by field, for field names that are unclear, long or from BOINC.
 HEADERS: Final = {
     "avg_ncpus": "CPUs",
     "cpu_seconds": "CPU seconds",
@@ -27,11 +27,13 @@ HEADERS: Final = {
     "expavg": "recent credit",
     "expavg_credit": "recent credit",
     "fraction_done": "done",
+    "max_in_progress": "limit",
     "max_results_per_day": "daily limit",
     "md5": "MD5",
     "n_valid": "valid",
     "consecutive_valid": "valid in a row",
     "platform_name": "platform",
+    "priority_group": "group",
     "rpc_at": "last contact",
     "sha256": "SHA-256",
     "total_credit": "credit",

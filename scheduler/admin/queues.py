@@ -9,13 +9,15 @@ from django.contrib import admin
 from django.db.models import Model
 from django.http import HttpRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 
 from scheduler.admin.base import FormBase, RecordAdmin, StaffAdmin, section
-from scheduler.admin.lists.sorting import Sort
+from scheduler.admin.lists.sorting import Sort, SortedChangeList
+from scheduler.admin.shown import times
 from scheduler.admin.site import staff
 from scheduler.models import Queue, QueueBalance, QueueSchedule, QueueSlot
 from scheduler.queues import named_queues
-from scheduler.queues.facts import ScheduleEntry
+from scheduler.queues.facts import QueueDepth, ScheduleEntry
 from scheduler.queues.rules import schedules
 from scheduler.rights import Right
 
@@ -68,6 +70,17 @@ class QueueForm(FormBase):
         return cleaned
 
 
+class QueueList(SortedChangeList):
+    """The list of queues; each queue of the page has its `QueueDepth` as `depth`."""
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the queues of the page, and then the depths of all of them."""
+        super().get_results(request)
+        depths = named_queues.depths(self.result_list)
+        for queue in self.result_list:
+            queue.depth = depths[queue.pk]
+
+
 @admin.register(Queue, site=staff)
 class QueueAdmin(StaffAdmin):
     """The page of queues: their order, limits, hosts and schedules."""
@@ -77,9 +90,12 @@ class QueueAdmin(StaffAdmin):
     list_display = (
         "name",
         "app",
+        "waiting",
+        "in_progress",
+        "max_in_progress",
+        "oldest",
         "order",
         "priority_group",
-        "max_in_progress",
         "disabled_until",
         "created_at",
     )
@@ -119,6 +135,23 @@ class QueueAdmin(StaffAdmin):
         "denied_accounts": "JSON list of ids of accounts whose hosts the queue does not serve.",
     }
 
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[QueueList]:
+        """Return the class of the list, whose rows have the depths of the queues."""
+        return QueueList
+
+    def waiting(self, queue: Any) -> str:
+        """Return the number of unsent results."""
+        return _count(queue.depth.unsent, queue.depth)
+
+    def in_progress(self, queue: Any) -> str:
+        """Return the number of results in progress."""
+        return _count(queue.depth.in_progress, queue.depth)
+
+    def oldest(self, queue: Any) -> SafeString | None:
+        """Return when the oldest workunit with an unsent result was created."""
+        at = queue.depth.oldest_at
+        return None if at is None else times.relative(at, now=timezone.now())
+
     @admin.display(description="results")
     def now_in_queue(self, queue: Queue) -> str:
         """Return the numbers of unsent results and of results in progress."""
@@ -141,6 +174,11 @@ class QueueAdmin(StaffAdmin):
             return
         queue = named_queues.create(**facts, now=timezone.now())
         obj.pk, obj.created_at = queue.pk, queue.created_at
+
+
+def _count(number: int, depth: QueueDepth) -> str:
+    """Return a number of results as text, with a plus sign if there may be more."""
+    return f"{number:,}+" if number >= depth.max_counted else f"{number:,}"
 
 
 @admin.register(QueueBalance, site=staff)

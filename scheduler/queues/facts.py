@@ -37,6 +37,19 @@ class QueueFacts:
         return self.max_in_progress is not None
 
 
+@dataclass(frozen=True, slots=True)
+class QueueDepth:
+    """The results of a queue that wait and that are in progress, each counted up to `max_counted`.
+
+    `oldest_at` is when the oldest workunit with an unsent result was created; None without one.
+    """
+
+    unsent: int
+    in_progress: int
+    max_counted: int
+    oldest_at: datetime | None
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class ScheduleEntry:
     """A change of a queue's limit at a minute of the day, on a weekday or (None) on every day.

@@ -16,7 +16,7 @@ from scheduler.models.queues import MAX_SLOTS
 from scheduler.people import audit
 from scheduler.people.audit import Event
 from scheduler.queues import admission, slots
-from scheduler.queues.facts import ScheduleEntry
+from scheduler.queues.facts import QueueDepth, ScheduleEntry
 from scheduler.queues.rules import schedules
 
 #: The lists of a queue, each with the table of its ids.
@@ -32,6 +32,9 @@ MAX_LISTED = 1000
 MAX_ENTRIES = 7 * 24 * 4
 #: Unsent results are counted up to this number, because a queue may have millions.
 MAX_COUNTED = 10_000
+#: `depths` counts results in each state up to these numbers: of one queue, and of all together.
+#: Twice 10 000 results take 5 ms, and 20 ms if they were changed since the last VACUUM.
+MAX_DEPTH, MAX_SUM_OF_DEPTHS = 1000, 10_000
 #: Maximum number of unknown ids that a message names.
 _MAX_SHOWN = 10
 
@@ -214,18 +217,36 @@ def _is_applied(queue: Queue, due: schedules.Due) -> bool:
     return queue.scheduled_at is not None and queue.scheduled_at >= due.at
 
 
-def counts(queues: Collection[Queue]) -> dict[int, tuple[int, int]]:
+def counts(
+    queues: Collection[Queue], *, max_unsent: int = MAX_COUNTED, max_in_progress: int = MAX_SLOTS
+) -> dict[int, tuple[int, int]]:
     """Return the numbers of unsent results and of results in progress, by the id of the queue.
 
-    At most `MAX_COUNTED` unsent results and `MAX_SLOTS` results in progress are counted.
+    At most `max_unsent` and `max_in_progress` results are counted.
     """
     params = {
         "queue_ids": [queue.pk for queue in queues],
-        "max_unsent": MAX_COUNTED,
-        "max_in_progress": MAX_SLOTS,
+        "max_unsent": max_unsent,
+        "max_in_progress": max_in_progress,
     }
     rows = sql.fetch("queues/count_results", params)
     return {row["queue_id"]: (row["unsent"], row["in_progress"]) for row in rows}
+
+
+def depths(queues: Collection[Queue]) -> dict[int, QueueDepth]:
+    """Return the depth of each queue by its id, with two statements.
+
+    At most `MAX_DEPTH` results of a queue are counted in each state, and fewer if there are many
+    queues, so that the number of all counted results is limited.
+    """
+    max_counted = min(MAX_DEPTH, MAX_SUM_OF_DEPTHS // max(len(queues), 1))
+    numbers = counts(queues, max_unsent=max_counted, max_in_progress=max_counted)
+    rows = sql.fetch("queues/read_oldest_work", {"queue_ids": list(numbers)})
+    oldest = {row["queue_id"]: row["oldest_at"] for row in rows}
+    return {
+        queue_id: QueueDepth(unsent, in_progress, max_counted, oldest.get(queue_id))
+        for queue_id, (unsent, in_progress) in numbers.items()
+    }
 
 
 def check(facts: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""A change of a queue reads few pages, however much unfinished work the queue has."""
+"""Changes and figures of a queue read few pages, however much work the queue has."""
 
 from __future__ import annotations
 
@@ -83,7 +83,13 @@ def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     return [plan, *(node for child in plan.get("Plans", ()) for node in nodes(child))]
 
 
-def executed(name: str, params: dict[str, int]) -> dict[str, Any]:
+def set_options(options: str) -> None:
+    with connection.cursor() as cursor:
+        for option in options.split("-c ")[1:]:
+            cursor.execute(f"SET LOCAL {option}")
+
+
+def executed(name: str, params: dict[str, Any]) -> dict[str, Any]:
     """Return the plan of a statement with its costs, as its second run has them."""
     with connection.cursor() as cursor:
         for _ in ("to read the catalog", "to count"):
@@ -95,9 +101,7 @@ def executed(name: str, params: dict[str, int]) -> dict[str, Any]:
 @pytest.mark.parametrize("options", [settings.PLANS, settings.WEB_PLANS], ids=["daemons", "web"])
 @pytest.mark.parametrize("name", ["read_work_of_other_apps", "read_endless_work"])
 def test_a_probe_of_a_large_queue_reads_few_pages(queue: Queue, name: str, options: str) -> None:
-    with connection.cursor() as cursor:
-        for option in options.split("-c ")[1:]:
-            cursor.execute(f"SET LOCAL {option}")
+    set_options(options)
     params = {"queue_id": queue.pk}
     if name == "read_work_of_other_apps":
         params["app_id"] = App.objects.get(name="own").pk
@@ -107,6 +111,42 @@ def test_a_probe_of_a_large_queue_reads_few_pages(queue: Queue, name: str, optio
     assert all("Index Cond" in node for node in scans)
     assert plan["Actual Rows"] == 0
     assert pages(plan) <= MAX_PAGES
+
+
+_FILL_RESULTS = """
+INSERT INTO result (
+    workunit_id, app_id, name, attempt, created_at, server_state, target_kind, target_id,
+    host_id, account_id, sent_at, report_deadline
+)
+SELECT
+    w.id, w.app_id, w.name || '_0', 0, now(), CASE WHEN w.id % 2 = 0 THEN 2 ELSE 4 END,
+    4, w.queue_id, 1, 1, now(), now()
+FROM workunit AS w
+"""
+
+
+@pytest.mark.parametrize("options", [settings.PLANS, settings.WEB_PLANS], ids=["daemons", "web"])
+def test_the_figures_of_a_large_queue_read_few_pages(queue: Queue, options: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL session_replication_role = replica")
+        cursor.execute(_FILL_RESULTS)
+        cursor.execute("SET LOCAL session_replication_role = origin")
+        cursor.execute("ANALYZE result")
+    set_options(options)
+    queue_ids = [*Queue.objects.values_list("pk", flat=True)]
+    params: dict[str, Any] = {"queue_ids": queue_ids, "max_unsent": 100, "max_in_progress": 100}
+    plan = executed("queues/count_results", params)
+    scans = [node for node in nodes(plan) if "Relation Name" in node]
+    assert {node["Index Name"] for node in scans} == {"results_of_queue"}
+    assert [node["Actual Rows"] for node in scans] == [100, 100]
+    assert pages(plan) <= 4 * (100 + MAX_PAGES)
+    plan = executed("queues/read_oldest_work", params)
+    scans = [node for node in nodes(plan) if "Relation Name" in node]
+    assert {node["Index Name"] for node in scans} == {"results_of_queue", "workunit_pkey"}
+    assert all("Index Cond" in node for node in scans)
+    # Two queues have work of at most three apps.
+    assert pages(plan) <= 2 * 4 * MAX_PAGES
+    assert plan["Actual Rows"] == len(queue_ids)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -1,18 +1,23 @@
-"""The admin page of a queue: settings, schedule, slots and refusals."""
+"""The admin pages of queues: settings, schedule, slots and the list's figures."""
 
 from __future__ import annotations
 
+import re
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 from django.utils import timezone
 
-from scheduler.models import AuditEntry, Queue, QueueSlot
+from scheduler.lifecycle import Target
+from scheduler.models import App, AuditEntry, Queue, QueueSlot
 from scheduler.people import accounts
 from scheduler.queues import balance, named_queues
-from tests.rows import a_host
+from tests.rows import a_host, a_result, a_workunit, an_app
 
 pytestmark = pytest.mark.django_db
 
@@ -124,3 +129,90 @@ def test_the_limit_of_a_balanced_queue_is_not_changed_on_its_page(admin: Client)
     assert send(admin, page_of(queue), order="fifo").status_code == 302
     queue.refresh_from_db()
     assert (queue.max_in_progress, queue.order) == (4, "fifo")
+
+
+# The list
+
+LIST = "admin:scheduler_queue_changelist"
+
+
+def work(queue: Queue, *words: str, app: App | None = None, created_at: datetime) -> None:
+    """Create a workunit of a queue, with a result in each of these states."""
+    workunit = a_workunit(app, queue=queue, created_at=created_at)
+    for word in words:
+        a_result(workunit, word, target_kind=Target.QUEUE, target_id=queue.pk)
+
+
+def cells(html: str) -> list[tuple[str, str, str]]:
+    """Return the cells of waiting results, results in progress and the oldest work, by row."""
+    columns = [
+        re.findall(rf'<td class="field-{name}[^"]*">(.*?)</td>', html)
+        for name in ("waiting", "in_progress", "oldest")
+    ]
+    return list(zip(*columns, strict=True))
+
+
+def test_the_list_shows_the_figures_of_each_queue(admin: Client) -> None:
+    now = timezone.now()
+    app, other = an_app(), an_app()
+    named_queues.create(name="empty", now=now)
+    done, busy = (named_queues.create(name=name, now=now) for name in ("done", "busy"))
+    two_days_ago = now - timedelta(days=2, hours=1)
+    # The oldest workunit has no unsent result, and the next one is of the app with the higher id.
+    work(busy, "sent", app=app, created_at=now - timedelta(days=9))
+    work(busy, "unsent", "sent", app=other, created_at=two_days_ago)
+    work(busy, "unsent", "unsent", app=app, created_at=now - timedelta(hours=3))
+    work(done, "sent", "success", "inactive", app=app, created_at=now - timedelta(days=5))
+    a_result(a_workunit(app, created_at=now - timedelta(days=7)), "unsent")
+    html = admin.get(reverse(LIST)).content.decode()
+    # The newest queue is the first.
+    assert html.index(">busy</a>") < html.index(">done</a>") < html.index(">empty</a>")
+    exact = f"{two_days_ago:%Y-%m-%d %H:%M:%S} UTC"
+    iso = two_days_ago.isoformat(timespec="seconds")
+    assert cells(html) == [
+        ("3", "2", f'<time datetime="{iso}" title="{exact}">2 d ago</time>'),
+        ("0", "1", "–"),
+        ("0", "0", "–"),
+    ]
+
+
+def test_the_list_counts_a_limited_number_of_results(
+    admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    lane = named_queues.create(name="lane", now=now)
+    for _ in range(3):
+        work(lane, "unsent", "sent", created_at=now)
+    monkeypatch.setattr(named_queues, "MAX_DEPTH", 4)
+    assert cells(admin.get(reverse(LIST)).content.decode())[0][:2] == ("3", "3")
+    monkeypatch.setattr(named_queues, "MAX_DEPTH", 3)
+    assert cells(admin.get(reverse(LIST)).content.decode())[0][:2] == ("3+", "3+")
+    # All queues of the page together.
+    monkeypatch.setattr(named_queues, "MAX_SUM_OF_DEPTHS", 5)
+    named_queues.create(name="other", now=now)
+    rows = cells(admin.get(reverse(LIST)).content.decode())
+    assert [row[:2] for row in rows] == [("0", "0"), ("2+", "2+")]
+
+
+def test_the_list_takes_as_many_statements_for_20_queues_as_for_one(admin: Client) -> None:
+    now = timezone.now()
+
+    def statements() -> int:
+        with CaptureQueriesContext(connection) as captured:
+            html = admin.get(reverse(LIST)).content.decode()
+        assert set(cells(html)) == {("1", "1", cells(html)[0][2])}
+        return len(captured)
+
+    work(named_queues.create(name="lane", now=now), "unsent", "sent", created_at=now)
+    statements()  # the first visit reads tables that are cached
+    of_one = statements()
+    for number in range(19):
+        work(named_queues.create(name=f"q{number}", now=now), "unsent", "sent", created_at=now)
+    assert statements() == of_one
+    assert Queue.objects.count() == 20
+
+
+def test_the_list_without_queues_is_shown(admin: Client) -> None:
+    response = admin.get(reverse(LIST))
+    assert response.status_code == 200
+    assert "0 queues" in response.content.decode()
