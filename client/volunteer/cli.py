@@ -238,7 +238,7 @@ def _describe_worker(command: argparse.ArgumentParser) -> None:
         help="file with the token of this host in the project's trusted pool "
         "(default: pool_token in the folder, if it exists)",
     )
-    text = "in a pool, choose work from the list and claim it by its id (default: the server does)"
+    text = "in a pool, claim one result at a time (default: the scheduler's replies assign results)"
     add("--claim", action="store_true", help=text)
     for when, default in (("success", 0.1), ("failure", 0.5), ("no-process-claimed", 2.0)):
         text = f"in a pool, seconds until the next request for work (default {default})"

@@ -26,7 +26,7 @@ class Rules:
     backoff_scale: float = 1.0
     #: Run as a worker of a trusted pool: the three sleeps replace the delays of projects.
     pool: bool = False
-    #: In a pool, browse the available results and claim one by its id.
+    #: In a pool, claim one available result at a time.
     claims: bool = False
     #: Seconds until the next request for work in a pool: after a success, after a failure, and
     #: when there was nothing to claim.

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from volunteer.display import Lines
+    from volunteer.transport import Response
 
 # Shorter than the transport's limit on the silence of a server.
 _WAIT_SECONDS = 45
@@ -28,8 +29,11 @@ _MIN_WAIT_SECONDS = 1.0
 # Cancellations arrive late by at most this time afterwards.
 _MAX_RETRY_SECONDS = 5.0
 _REFUSED_SECONDS = 60.0
-# One call of `claim` tries at most `MAX_PAGES` pages of `MAX_LISTED` results; the next call goes on
-# after them, so that results that do not fit keep no worker from later ones.
+# After the answer `unfit`, results are claimed from the list for this time. Such an answer can take
+# the server seconds, because it has looked at its maximum of results.
+LIST_SECONDS = 60.0
+# One call of `claim` tries at most `MAX_PAGES` pages of `MAX_LISTED` results of the list; the next
+# call goes on after them, so that results that do not fit keep no worker from later ones.
 MAX_LISTED = 20
 MAX_PAGES = 2
 # A claim that succeeds later than this after the beginning of the list leads back to the oldest
@@ -39,8 +43,9 @@ _MAX_NAMES = 10_000
 _MAX_NAME_LENGTH = 300
 _OK, _NOT_FOUND, _CONFLICT, _TOO_MANY, _SERVER_ERROR = 200, 404, 409, 429, 500
 _REFUSED = frozenset({401, 403, 404})
-# The reason of a refused claim while the server answers another request of this host.
-_BUSY = "busy"
+# The reasons of a refusal while the server answers another request of this host, and if none of the
+# results that it has looked at fits although more are unsent.
+_BUSY, _UNFIT = "busy", "unfit"
 
 
 class PoolError(Exception):
@@ -53,10 +58,14 @@ class PoolAwayError(PoolError):
 
 @dataclass(slots=True)
 class ListPosition:
-    """The id of the last result that was tried, and the time when the list was begun."""
+    """The id of the last result that was tried, and the time when the list was begun.
+
+    The server selects results again after the time `used_until`.
+    """
 
     after: int = 0
     began: float = field(default_factory=time.monotonic)
+    used_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +104,44 @@ class PoolLink:
     def claim(self, *, cpus: float, memory_bytes: float, disk_bytes: float = 0.0) -> str:
         """Claim one available result that fits, and return its name, or an empty string.
 
-        If another host was faster, or the result was cancelled or does not fit, the next one is
-        tried. Memory and disk space are in bytes; 0 means unknown. This client uses no GPUs.
+        The server selects it in the order of the queues. If none of the results that the server
+        has looked at fits although more are unsent, results of the list are tried instead, also
+        for the next `LIST_SECONDS`. Memory and disk space are in bytes; 0 means unknown. This
+        client uses no GPUs. Raises PoolError and UnreachableError.
         """
         limits = {"max_cpus": max(cpus, 1.0), "max_gpus": 0}
         sizes = {"max_memory_bytes": memory_bytes, "max_disk_bytes": disk_bytes}
         limits |= {name: size for name, size in sizes.items() if size}
+        if time.monotonic() >= self.position.used_until:
+            name = self._acquire(limits)
+            if name is not None:
+                return name
+            self.position.used_until = time.monotonic() + LIST_SECONDS
+        return self._claim_listed(limits)
+
+    def _acquire(self, limits: Mapping[str, float]) -> str | None:
+        """Return the name of the result that the server selected, or an empty string.
+
+        Returns None if none of the results that the server has looked at fits, but more are unsent.
+        """
+        response = self.transport.post_json(
+            self._url("/acquire"), json.dumps(limits).encode(), token=self.token
+        )
+        if response.status == _CONFLICT:
+            reason = _object(response.content).get("reason")
+            if reason in {_BUSY, _UNFIT}:
+                return "" if reason == _BUSY else None
+        results = _checked(response).get("results")
+        if not isinstance(results, list):
+            raise PoolError("the pool sent no list of results")
+        return _name_of(results[0]) if results else ""
+
+    def _claim_listed(self, limits: Mapping[str, float]) -> str:
+        """Claim the next result of the list, and return its name, or an empty string.
+
+        If another host was faster, or the result was cancelled or does not fit, the next one is
+        tried.
+        """
         for _ in range(MAX_PAGES):
             ids = self._listed(limits)
             for result_id in ids:
@@ -136,18 +177,10 @@ class PoolLink:
         response = self.transport.post_json(url, b"", token=self.token)
         if response.status not in {_OK, _CONFLICT, _NOT_FOUND}:
             raise PoolError(f"a claim was answered with HTTP {response.status}")
-        try:
-            answer = json.loads(response.content)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            answer = {}
+        answer = _object(response.content)
         if response.status != _OK:
             return {"reason": answer.get("reason")}
-        name = answer.get("name")
-        if not (isinstance(name, str) and 0 < len(name) <= _MAX_NAME_LENGTH):
-            raise PoolError("the pool sent no name of the claimed result")
-        return {"name": name}
+        return {"name": _name_of(answer)}
 
     def report(self, usage: Mapping[str, Mapping[str, float]]) -> None:
         """Report the usage of running results, by their names. Unknown results are left out.
@@ -190,18 +223,39 @@ class PoolLink:
         return urljoin(self.project, f"api/v1/pool{path}")
 
     def _get(self, url: str) -> dict[str, Any]:
-        response = self.transport.get(url, has_credentials=True, token=self.token)
-        if response.status >= _SERVER_ERROR:
-            raise PoolAwayError(f"HTTP {response.status}")
-        if response.status != _OK:
-            raise PoolError(f"HTTP {response.status}{_hint(response.status)}")
-        try:
-            content = json.loads(response.content)
-        except ValueError as error:
-            raise PoolError("the answer is not JSON") from error
-        if not isinstance(content, dict):
-            raise PoolError("the answer is not an object")
-        return content
+        return _checked(self.transport.get(url, has_credentials=True, token=self.token))
+
+
+def _checked(response: Response) -> dict[str, Any]:
+    """Return the object in a response. Raises PoolError for another status than 200."""
+    if response.status >= _SERVER_ERROR:
+        raise PoolAwayError(f"HTTP {response.status}")
+    if response.status != _OK:
+        raise PoolError(f"HTTP {response.status}{_hint(response.status)}")
+    try:
+        content = json.loads(response.content)
+    except ValueError as error:
+        raise PoolError("the answer is not JSON") from error
+    if not isinstance(content, dict):
+        raise PoolError("the answer is not an object")
+    return content
+
+
+def _object(content: bytes) -> dict[str, Any]:
+    """Return the object in a JSON text, or an empty one if the text is something else."""
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _name_of(claimed: object) -> str:
+    """Return the name of a claimed result. Raises PoolError if it has no valid name."""
+    name = claimed.get("name") if isinstance(claimed, dict) else None
+    if not (isinstance(name, str) and 0 < len(name) <= _MAX_NAME_LENGTH):
+        raise PoolError("the pool sent no name of the claimed result")
+    return name
 
 
 def _hint(status: int) -> str:

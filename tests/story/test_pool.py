@@ -48,7 +48,7 @@ class Lab:
         source.write_text(PROGRAM)
         project.manage("publish_app", "eve", "1.00", LINUX, source, "--create-app")
         project.sql("UPDATE app SET validator = 'trivial', retry_same_account_after = '0'")
-        self.call("POST", "queues", {"name": "lab", "trusted": True})
+        self.create_queue("lab")
 
     def call(self, method: str, path: str, body: Any = None, token: str = "") -> Any:
         """Call the API; return the answer."""
@@ -63,6 +63,9 @@ class Lab:
         )
         with urllib.request.urlopen(request, timeout=30) as reply:
             return json.load(reply)
+
+    def create_queue(self, name: str, **fields: Any) -> None:
+        self.call("POST", "queues", {"name": name, "trusted": True, **fields})
 
     def submit(self, **workunits: dict[str, Any]) -> dict[str, int]:
         """Submit workunits by name; return their ids."""
@@ -128,7 +131,7 @@ def test_workers_of_a_pool_claim_work_and_obey_cancellations(
     for name in workers:
         lab.start(name, "--claim", "--usage-interval", "1", *names)
 
-    # Two workers on one computer claim available work by its id, one after the other.
+    # Two workers on one computer claim available work, one result at a time.
     project.wait(
         lambda: all(f"{name}_0 running" in lab.log() for name in ("polite", "deaf", "following")),
         within=40,
@@ -158,7 +161,29 @@ def test_workers_of_a_pool_claim_work_and_obey_cancellations(
     again = lab.call("POST", f"workunits/{ids['polite']}/cancel", {})
     assert (again["cancelled"], again["finished"]) == (0, 1)
     assert [client.children.stop(name, within=20) for name in workers] == [0, 0]
+    check_that_work_is_computed_in_the_order_of_its_queue(lab, workers[0])
     assert "0 violations" in project.fsck() or "no violation" in project.fsck().lower()
+
+
+def check_that_work_is_computed_in_the_order_of_its_queue(lab: Lab, name: str) -> None:
+    """Check that a worker with one processor claims work in the order of the queues."""
+    lab.create_queue("newest", order="lifo")
+    lab.create_queue("ranked", order="priority", priority_group=1)
+    fields = {"command_line": "quick"}
+    newest = {f"newest_{number}": fields | {"queue": "newest"} for number in range(3)}
+    ranked = {f"ranked_{n}": fields | {"queue": "ranked", "priority": n} for n in (1, 3, 2)}
+    lab.submit(**newest, **ranked)
+    results = "FROM result WHERE name ~ '^(newest|ranked)_'"
+    wait, count = lab.project.wait, lab.project.count
+    unsent = f"SELECT count(*) {results} AND server_state = 2"
+    wait(lambda: count(unsent) == 6, within=20, what="unsent results")
+    lab.start(name, "--claim", "--slots", "1")
+    over = f"SELECT count(*) {results} AND server_state = 5"
+    wait(lambda: count(over) == 6, within=40, what="the worker runs its work")
+    computed = [row["name"] for row in lab.project.sql(f"SELECT name {results} ORDER BY sent_at")]
+    in_order = ("ranked_3", "ranked_2", "ranked_1", "newest_2", "newest_1", "newest_0")
+    assert computed == [f"{each}_0" for each in in_order]
+    assert lab.client.children.stop(name, within=20) == 0
 
 
 def check_that_a_deaf_program_is_killed(lab: Lab, workunit_id: int, result: str) -> None:

@@ -11,6 +11,7 @@ API = "tests/faces/api/test_api_pool.py"
 BACKLOG = "tests/faces/api/test_api_pool_backlog.py"
 ACCESS = "tests/security/test_pool_access.py"
 WAITING = "tests/pure/pool/test_waiting.py"
+CLAIMS = "tests/faces/api/test_api_pool_client.py"
 CLIENT = "tests/pure/client/test_volunteer_pool.py"
 STATES = "tests/database/work/test_cancellation_states.py"
 REPLIES = "tests/faces/boinc/test_scheduler.py"
@@ -168,6 +169,16 @@ RULES = (
         "After a lost race, our client claims the next result",
         Code("volunteer.pool:_CONFLICT", 0),
         (CLIENT,),
+    ),
+    Switch(
+        "With --claim, our client lets the server select results",
+        Code("volunteer.pool:PoolLink._acquire", always(None)),
+        (CLAIMS,),
+    ),
+    Switch(
+        "Our client uses the list if no result that the server has looked at fits",
+        Code("volunteer.pool:_UNFIT", ""),
+        (CLAIMS,),
     ),
     Switch(
         "A claimed result that a reply does not contain is requested again",

@@ -18,6 +18,7 @@ from volunteer.config import Rules
 from volunteer.intake import MAX_EARLY_ABORTS
 from volunteer.journal import Journal, load_state
 from volunteer.pool import (
+    LIST_SECONDS,
     MAX_LISTED,
     MAX_PAGES,
     RESTART_SECONDS,
@@ -352,15 +353,20 @@ def a_link(*responses: tuple[int, object]) -> tuple[PoolLink, FakeTransport]:
     return PoolLink(URL, "mh_host_x", transport), transport  # type: ignore[arg-type]
 
 
+def a_listing_link(*responses: tuple[int, object]) -> tuple[PoolLink, FakeTransport]:
+    """Return a link that uses the list, because the server has found no result that fits."""
+    return a_link((409, {"reason": "unfit"}), *responses)
+
+
 def test_after_a_lost_race_the_next_result_is_claimed() -> None:
     rows = {"results": [{"id": 3}, {"id": 4}, {"id": 5}]}
-    link, transport = a_link((200, rows), (409, {"reason": "claimed"}), (200, CLAIMED))
+    link, transport = a_listing_link((200, rows), (409, {"reason": "claimed"}), (200, CLAIMED))
     assert link.claim(cpus=2.0, memory_bytes=1e9) == "r"
-    assert [request.rpartition("/pool")[2] for request in transport.requests[1:]] == [
+    assert [request.rpartition("/pool")[2] for request in transport.requests[2:]] == [
         "/results/3/claim",
         "/results/4/claim",
     ]
-    assert "max_memory_bytes=1000000000.0" in transport.requests[0]
+    assert "max_memory_bytes=1000000000.0" in transport.requests[1]
 
 
 def a_page(first: int, count: int) -> dict[str, object]:
@@ -375,7 +381,7 @@ def queries(transport: FakeTransport) -> list[dict[str, str]]:
 
 def test_after_a_page_of_results_that_it_cannot_claim_the_next_page_is_read() -> None:
     refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
-    link, transport = a_link(
+    link, transport = a_listing_link(
         (200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 2)), (200, CLAIMED)
     )
     assert link.claim(cpus=2.0, memory_bytes=0.0) == "r"
@@ -393,7 +399,7 @@ def test_the_next_call_goes_on_where_the_last_one_ended() -> None:
         )
     ]
     last = MAX_PAGES * MAX_LISTED
-    link, transport = a_link(
+    link, transport = a_listing_link(
         *pages, (200, a_page(last + 1, 1)), (409, {}), (200, a_page(1, 1)), (200, CLAIMED)
     )
     assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
@@ -408,7 +414,7 @@ def test_the_next_call_goes_on_where_the_last_one_ended() -> None:
 @pytest.mark.parametrize(("seconds", "after"), [(0.0, "4"), (RESTART_SECONDS + 1, "0")])
 def test_refused_results_are_tried_again_a_minute_later(seconds: float, after: str) -> None:
     responses = [(200, a_page(3, 2)), (409, {"reason": "unfit"}), (200, CLAIMED)]
-    link, transport = a_link(*responses, (200, a_page(5, 0)))
+    link, transport = a_listing_link(*responses, (200, a_page(5, 0)))
     link.position.began -= seconds
     assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
     assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
@@ -417,14 +423,14 @@ def test_refused_results_are_tried_again_a_minute_later(seconds: float, after: s
 
 def test_a_long_list_is_read_to_its_end_without_a_successful_claim() -> None:
     refusals = [(409, {"reason": "unfit"})] * MAX_LISTED
-    link, transport = a_link((200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 0)))
+    link, transport = a_listing_link((200, a_page(1, MAX_LISTED)), *refusals, (200, a_page(90, 0)))
     link.position.began -= RESTART_SECONDS + 1
     assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     assert queries(transport)[-1]["after"] == str(MAX_LISTED)
 
 
 def test_a_worker_that_is_busy_on_the_server_tries_no_further_result() -> None:
-    link, transport = a_link(
+    link, transport = a_listing_link(
         (200, a_page(1, 3)), (409, {"reason": "busy"}), (200, a_page(1, 1)), (200, CLAIMED)
     )
     assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
@@ -433,7 +439,7 @@ def test_a_worker_that_is_busy_on_the_server_tries_no_further_result() -> None:
 
 
 def test_a_claim_sends_the_limits_that_the_worker_knows() -> None:
-    link, transport = a_link((200, a_page(1, 0)), (200, a_page(1, 0)))
+    link, transport = a_listing_link((200, a_page(1, 0)), (200, a_page(1, 0)))
     link.claim(cpus=2.0, memory_bytes=1e9, disk_bytes=5e9)
     link.claim(cpus=0.5, memory_bytes=0.0)
     first, second = queries(transport)
@@ -444,9 +450,64 @@ def test_a_claim_sends_the_limits_that_the_worker_knows() -> None:
     assert "max_disk_bytes" not in second
 
 
+def test_the_server_selects_a_result_within_the_limits_of_the_worker() -> None:
+    link, transport = a_link((200, {"results": [CLAIMED]}), (200, {"results": []}))
+    assert link.claim(cpus=2.0, memory_bytes=1e9, disk_bytes=5e9) == "r"
+    assert link.claim(cpus=0.5, memory_bytes=0.0) == ""
+    assert paths(transport) == ["/acquire", "/acquire"]
+    assert [json.loads(body) for body in transport.bodies] == [
+        {"max_cpus": 2.0, "max_gpus": 0, "max_memory_bytes": 1e9, "max_disk_bytes": 5e9},
+        {"max_cpus": 1.0, "max_gpus": 0},
+    ]
+
+
+def test_the_server_selects_again_a_minute_after_it_found_no_result_that_fits() -> None:
+    link, transport = a_listing_link((200, a_page(1, 1)), (200, CLAIMED), (200, a_page(1, 0)))
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
+    assert paths(transport).count("/acquire") == 1
+    link.position.used_until -= LIST_SECONDS
+    transport.responses += a_link((200, {"results": [CLAIMED]}))[1].responses
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
+    assert paths(transport)[-1] == "/acquire"
+
+
+def test_a_worker_that_is_busy_on_the_server_does_not_use_the_list() -> None:
+    link, transport = a_link((409, {"reason": "busy"}), (200, {"results": [CLAIMED]}))
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
+    assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
+    assert paths(transport) == ["/acquire", "/acquire"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "reason"),
+    [
+        (404, {}, "HTTP 404 .*ask for a token"),
+        (401, {}, "HTTP 401 .*ask for a token"),
+        (429, {}, "HTTP 429 .*too many requests"),
+        (503, {}, "HTTP 503"),
+        (409, {"reason": "other"}, "HTTP 409"),
+        (409, [], "HTTP 409"),
+        (200, [], "not an object"),
+        (200, {}, "no list of results"),
+        (200, {"results": 3}, "no list of results"),
+        (200, {"results": [3]}, "no name"),
+        (200, {"results": [{"name": ""}]}, "no name"),
+        (200, {"results": [{"name": "x" * 301}]}, "no name"),
+    ],
+)
+def test_another_answer_than_a_selected_result_is_an_error(
+    status: int, body: object, reason: str
+) -> None:
+    link, transport = a_link((status, body))
+    with pytest.raises(PoolError, match=reason):
+        link.claim(cpus=1.0, memory_bytes=0.0)
+    assert paths(transport) == ["/acquire"]
+
+
 @pytest.mark.parametrize("body", [[], {}, {"results": 3}, {"results": []}])
 def test_answer_without_results_claims_nothing(body: object) -> None:
-    link, _ = a_link((200, body))
+    link, _ = a_listing_link((200, body))
     if isinstance(body, dict):
         assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     else:
@@ -456,7 +517,7 @@ def test_answer_without_results_claims_nothing(body: object) -> None:
 
 @pytest.mark.parametrize("body", [[], {}, {"name": 3}, {"name": ""}, {"name": "x" * 301}])
 def test_claim_that_is_answered_without_a_name_is_an_error(body: object) -> None:
-    link, _ = a_link((200, a_page(1, 1)), (200, body))
+    link, _ = a_listing_link((200, a_page(1, 1)), (200, body))
     with pytest.raises(PoolError, match="no name"):
         link.claim(cpus=1.0, memory_bytes=0.0)
 
