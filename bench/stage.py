@@ -93,7 +93,13 @@ class Stage:
 
     def _options(self) -> dict[str, Any]:
         workers = max(2, os.cpu_count() or 1)
-        return {"address": "127.0.0.1", "port": self.port, "workers": workers, "pause": None}
+        return {
+            "address": "127.0.0.1",
+            "port": self.port,
+            "workers": workers,
+            "pause": None,
+            "sleep_interval": [],
+        }
 
     def _log(self, name: str) -> IO[bytes]:
         return (FOLDER / f"{name}.log").open("ab")

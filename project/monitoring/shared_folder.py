@@ -3,7 +3,8 @@
 `prometheus_client` reads its environment variable when it is imported, so `project.wsgi` calls
 `prepare` before it imports the rooms of the project.  The folder is named after the server's parent
 process.  So its workers share one folder, whatever started the server, the counts of a replaced
-worker are kept, and a new server starts with an empty folder.
+worker are kept, and a new server starts with an empty folder.  `manage.py serve` empties a folder
+that the operator chose.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-#: The variable that prometheus_client reads.  If it is set, its folder is used as it is.
+#: The variable that prometheus_client reads.  If the operator sets it, `prepare` does nothing.
 VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 #: A folder of another machine or container is deleted if nothing has changed in it for this time;
 #: a web process writes every few seconds.
@@ -35,6 +37,20 @@ def prepare(var_dir: Path, parent: int | None, *, now: float) -> Path | None:
     _delete_old(folder.parent, now=now)
     os.environ[VARIABLE] = str(folder)
     return folder
+
+
+def empty(folder: Path) -> None:
+    """Delete the files of counters in a folder that the operator chose; create it if it is missing.
+
+    Deletes only files whose names end in `.db`, no links and nothing in subfolders.  Raises OSError
+    if the path is not a folder or cannot be written to.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass  # raises OSError if the workers could not create files
+    for path in folder.glob("*.db"):
+        if path.is_file() and not path.is_symlink():
+            path.unlink()
 
 
 def forget_dead_processes(folder: str) -> None:

@@ -116,15 +116,30 @@ def whole_number(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """Parse a pause in seconds, which is at most one day; raises `ArgumentTypeError`."""
+    """Parse a duration in seconds, which is at most one day; raises `ArgumentTypeError`."""
     try:
         number = float(text)
     except ValueError:
         number = -1.0
     if not 0 < number <= 86_400:  # noqa: PLR2004  a day
-        msg = f"{text!r} is not a pause. Hint: use seconds, more than 0 and at most 86400."
+        msg = f"{text!r} is not a duration. Hint: use seconds, more than 0 and at most 86400."
         raise ArgumentTypeError(msg)
     return number
+
+
+def sleep_interval(text: str) -> tuple[str, float]:
+    """Parse `[DAEMON=]SECONDS`; the name is empty for all daemons; raises `ArgumentTypeError`.
+
+    >>> sleep_interval("assimilator=30"), sleep_interval("30")
+    (('assimilator', 30.0), ('', 30.0))
+    """
+    name, equals_sign, number = text.rpartition("=")
+    try:
+        if equals_sign:
+            registry.find(name)
+    except registry.UnknownDaemon as error:
+        raise ArgumentTypeError(str(error)) from error
+    return name, seconds(number)
 
 
 def shard(text: str) -> Shard:

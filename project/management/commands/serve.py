@@ -25,11 +25,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
+from daemons.management.commands._daemon import sleep_interval
 from daemons.management.processes import LOOK_EVERY, Child, Children, wait_until
 from daemons.science import worker
 from project import folders, keys
 from project.embedded_postgres import EmbeddedPostgres
 from project.management.commands.runpool import server_command
+from project.monitoring import shared_folder
 from project.ports import answers
 from project.upkeep import addresses
 from scheduler import signing
@@ -93,6 +95,14 @@ class Command(BaseCommand):
         workers = max(2, os.cpu_count() or 1)
         add("--workers", type=int, default=workers, help="number of web server processes")
         add("--pause", type=float, help="maximum pause of each daemon between passes, in seconds")
+        add(
+            "--sleep-interval",
+            type=sleep_interval,
+            action="append",
+            default=[],
+            metavar="[DAEMON=]SECONDS",
+            help="minimum duration of the rounds of a daemon, or of all daemons (repeatable)",
+        )
         add("--sample-work", action="store_true", help="publish the app mersenne and its workunits")
         add("--quiet", action="store_true", help="do not print a banner or create a first account")
 
@@ -101,11 +111,12 @@ class Command(BaseCommand):
         url = master_url(options["address"], options["port"])
         installation.refuse_incomplete_restore()
         with claimed(settings.VAR_DIR, url):
+            check_free(options["address"], options["port"])
+            check_keys()
+            empty_metrics_folder()
             self._serve(url, options)
 
     def _serve(self, url: str, options: dict[str, Any]) -> None:
-        check_free(options["address"], options["port"])
-        check_keys()
         environment = environment_for(url, is_trial=options["sample_work"], variables=os.environ)
         url = addresses.current(addresses.recorded(settings.VAR_DIR), url)
         environment["MASTER_URL"] = url
@@ -252,6 +263,8 @@ def start_daemons(
     """
     pause = [] if options["pause"] is None else ["--pause", str(options["pause"])]
     daemons = [sys.executable, str(settings.BASE_DIR / "manage.py"), "daemons", *pause]
+    for name, interval in options["sleep_interval"]:
+        daemons += ["--sleep-interval", f"{name}={interval}" if name else str(interval)]
     return children.start("daemons", daemons, environment={**HEAP, **environment}, output=output)
 
 
@@ -378,6 +391,22 @@ def check_keys() -> None:
             f"a private code signing key is in {settings.KEYS_DIR}: an intruder could sign "
             "programs that all volunteers run. Hint: move it to another machine (docs/signing.md)"
         )
+
+
+def empty_metrics_folder() -> None:
+    """Empty the folder of PROMETHEUS_MULTIPROC_DIR; raise CommandError if it cannot be used.
+
+    Otherwise the counts of ended web servers would be added to those of this one.
+    """
+    folder = os.environ.get(shared_folder.VARIABLE)
+    if not folder:
+        return
+    try:
+        shared_folder.empty(Path(folder))
+    except OSError as error:
+        msg = f"{shared_folder.VARIABLE}={folder} cannot be used ({error.strerror})."
+        hint = "set it to a folder that this user can write to, or do not set it"
+        raise CommandError(f"{msg}\nHint: {hint}.") from error
 
 
 def master_url(address: str, port: int) -> str:

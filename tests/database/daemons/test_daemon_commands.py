@@ -6,14 +6,17 @@ import json
 import os
 import signal
 import threading
+from dataclasses import replace
 from io import StringIO
+from time import monotonic
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError, call_command, execute_from_command_line
 from django.db import OperationalError
 
-from daemons import registry
+from daemons import assimilator, registry
 from daemons.loop import Daemon
+from daemons.management.commands import daemons as all_daemons
 from daemons.management.commands.transitioner import Command
 from daemons.purger import tend_ledger
 from daemons.tally import Tally
@@ -99,7 +102,7 @@ def test_json_option_prints_the_tally_as_json():
         (["--onse"], "unrecognized arguments: --onse. Hint: did you mean --once?"),
         (["--shard", "3/2"], "There is no shard 3 of 2. Hint: the first number goes from 1 to 2."),
         (["--limit", "0"], "'0' is not a number of rows. Hint: use a whole number from 1."),
-        (["--pause", "soon"], "'soon' is not a pause. Hint: use seconds, more than 0"),
+        (["--pause", "soon"], "'soon' is not a duration. Hint: use seconds, more than 0"),
         (["--limit"], "expected one argument. Hint: `manage.py transitioner --help` lists"),
     ],
 )
@@ -143,6 +146,89 @@ def test_sigterm_stops_the_daemon_after_the_current_pass(monkeypatch, capsys):
     assert began == [1]
     assert "transitioner: finishing..." in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def finished_workunit(app):
+    """Create a workunit with a canonical result, ready to be assimilated."""
+    workunit = rows.a_workunit(app, transition_at=None)
+    canonical = rows.a_result(workunit, "valid", output=b"answer", uploaded=True)
+    return rows.settled(workunit, canonical, assimilate_state=1)
+
+
+def test_a_round_of_the_assimilator_lasts_at_least_the_sleep_interval(monkeypatch):
+    """Work that becomes due during a round waits for the next one."""
+    interval = 0.7
+    app = rows.an_app("sums")
+    waiting = [finished_workunit(app)]
+    passes = []
+
+    def run_pass(**options):
+        began = monotonic()
+        tally = assimilator.run_pass(**options)
+        passes.append((began, tally.sentence()))
+        if len(passes) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        waiting.append(finished_workunit(app))
+        return tally
+
+    timed = replace(registry.find("assimilator"), run_pass=run_pass)
+    monkeypatch.setitem(registry.BY_NAME, "assimilator", timed)
+    output_of("assimilator", "--sleep-interval", str(interval))
+    times, sentences = zip(*passes, strict=True)
+    assert sentences == ("1 workunit: 1 assimilated",) * 3
+    assert min(times[1] - times[0], times[2] - times[1]) >= interval - 0.01
+    for workunit in waiting[:3]:
+        workunit.refresh_from_db()
+        assert workunit.assimilate_state == 2
+
+
+def children_of(*options):
+    """Return the options with which `manage.py daemons` starts each daemon."""
+    command = all_daemons.Command()
+    parsed = vars(command.create_parser("manage.py", "daemons").parse_args(options))
+    words = {name: command._child(name, parsed).make.args[1].args[0] for name in NAMES}
+    for name, [_program, command_name, with_parent, *_rest] in words.items():
+        assert (command_name, with_parent) == (name, "--with-parent")
+    return {name: " ".join(rest) for name, [_program, _name, _with, *rest] in words.items()}
+
+
+def test_daemons_pass_their_options_to_each_daemon():
+    assert children_of() == dict.fromkeys(NAMES, "")
+    both = children_of("--pause", "2", "--sleep-interval", "30")
+    assert both == dict.fromkeys(NAMES, "--pause 2.0 --sleep-interval 30.0")
+
+
+def test_sleep_interval_of_a_daemon_has_precedence_over_that_of_all():
+    words = ["assimilator=60", "30", "purger=5", "purger=0.5"]
+    options = children_of(*(f"--sleep-interval={word}" for word in words))
+    assert options == {
+        **dict.fromkeys(NAMES, "--sleep-interval 30.0"),
+        "assimilator": "--sleep-interval 60.0",
+        "purger": "--sleep-interval 0.5",
+    }
+    named = children_of("--sleep-interval", "assimilator=60")
+    assert {name for name, rest in named.items() if rest} == {"assimilator"}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("assimlator=3", "There is no daemon 'assimlator'. Hint: did you mean 'assimilator'?"),
+        ("=3", "There is no daemon ''. Hint: the daemons are work_generator, "),
+        ("soon", "'soon' is not a duration. Hint: use seconds, more than 0 and at most 86400."),
+        ("assimilator=0", "'0' is not a duration. Hint: use seconds, more than 0"),
+        ("assimilator=", "'' is not a duration. Hint: use seconds, more than 0"),
+        ("nan", "'nan' is not a duration. Hint: use seconds, more than 0"),
+    ],
+)
+@pytest.mark.parametrize("command", ["daemons", "serve"])
+def test_an_invalid_sleep_interval_of_all_daemons_is_refused_with_a_hint(
+    command, value, said, capsys
+):
+    with pytest.raises(SystemExit) as ended:
+        execute_from_command_line(["manage.py", command, "--sleep-interval", value])
+    assert ended.value.code == 2
+    assert f"argument --sleep-interval: {said}" in capsys.readouterr().err
 
 
 def test_celery_task_runs_the_same_pass_as_the_command():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
+from django.core.management import CommandError
 
 from daemons.management.processes import Children
 from daemons.science import worker
 from project.management.commands import serve
+from project.monitoring.shared_folder import VARIABLE
 
 URL = "http://127.0.0.1:8000/"
 WAIT_URL = "http://127.0.0.1:8001/api/v1/pool/wait"
@@ -51,3 +54,28 @@ def test_unconfined_science_is_reported_once(
     assert command._is_up(Children(), options, threading.Event())
     command._welcome(URL, None, quiet=True)
     assert capsys.readouterr().err.count("Science code runs unconfined.") == 1
+
+
+def test_metrics_folder_that_cannot_be_used_is_refused_with_a_hint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    # Even root cannot create files in a folder of /proc.
+    cases = ((tmp_path / "file", "File exists"), (Path("/proc/self/fd"), ""))
+    for folder, reason in cases:
+        monkeypatch.setenv(VARIABLE, str(folder))
+        with pytest.raises(CommandError) as refused:
+            serve.empty_metrics_folder()
+        message, hint = str(refused.value).split("\n")
+        assert message.startswith(f"{VARIABLE}={folder} cannot be used ({reason}")
+        assert hint.startswith("Hint: set it to a folder that this user can write to")
+
+
+def test_nothing_is_deleted_if_the_operator_chose_no_metrics_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("counter_1.db").touch()
+    monkeypatch.setenv(VARIABLE, "")
+    serve.empty_metrics_folder()
+    assert Path("counter_1.db").exists()

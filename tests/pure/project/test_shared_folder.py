@@ -10,7 +10,7 @@ import time
 import pytest
 
 from project.monitoring import shared_folder
-from project.monitoring.shared_folder import VARIABLE, forget_dead_processes, prepare
+from project.monitoring.shared_folder import VARIABLE, empty, forget_dead_processes, prepare
 from tests.house.tracked import ROOT
 
 DAY = 86_400
@@ -74,6 +74,27 @@ def test_a_folder_from_the_environment_is_left_to_the_operator(tmp_path, monkeyp
     monkeypatch.setenv(VARIABLE, str(tmp_path / "own"))
     assert prepare(tmp_path, os.getppid(), now=time.time()) is None
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_files_of_counters_are_deleted_from_a_folder_of_the_operator(tmp_path):
+    folder, elsewhere = tmp_path / "own", tmp_path / "elsewhere.db"
+    elsewhere.write_bytes(b"kept")
+    (folder / "sub.db").mkdir(parents=True)
+    kept = [folder / "notes.txt", folder / "counter_1.db.old", folder / "sub.db" / "counter_1.db"]
+    for path in (folder / "counter_1.db", folder / "gauge_liveall_1.db", *kept):
+        path.touch()
+    (folder / "link.db").symlink_to(elsewhere)
+    (folder / "broken.db").symlink_to(tmp_path / "missing")
+    empty(folder)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"notes.txt", "counter_1.db.old", "sub.db", "link.db", "broken.db"}
+    assert all(path.exists() for path in kept)
+    assert elsewhere.read_bytes() == b"kept"
+
+
+def test_a_missing_folder_of_the_operator_is_created(tmp_path):
+    empty(tmp_path / "a" / "b")
+    assert list((tmp_path / "a" / "b").iterdir()) == []
 
 
 def test_a_process_without_a_parent_server_keeps_its_counters_in_memory(tmp_path):
