@@ -111,6 +111,8 @@ def serving() -> Iterator[Provider]:
         provider = Provider(server)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
-        yield provider
-        server.shutdown()
-        thread.join()
+        try:
+            yield provider
+        finally:
+            server.shutdown()
+            thread.join()

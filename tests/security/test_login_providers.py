@@ -22,7 +22,7 @@ from joserfc.jwk import RSAKey
 
 from scheduler.config import AccountCreation, LoginProvider
 from scheduler.models import Account, AuditEntry
-from scheduler.people import accounts
+from scheduler.people import account_keys, accounts
 from scheduler.people.personal_data import erasure
 from tests.conftest import NOON
 from tests.openid_provider import CLIENT, SECRET, Provider, serving
@@ -445,16 +445,25 @@ def test_answers_of_providers_are_limited_by_network(provider, client, settings)
     assert answers[-1] == 429
 
 
-def test_account_without_a_password_is_offered_to_set_one(provider, client):
-    sign_up(client, provider)
+def lookup(password: str) -> str:
+    """Return the answer to a BOINC client that looks up Ada's account."""
+    digest = accounts.password_digest(email=EMAIL, password=password)
+    query = {"email_addr": EMAIL, "passwd_hash": digest}
+    return Client().get("/lookup_account.php", query).content.decode()
+
+
+def test_account_without_a_password_sets_one_that_is_valid_for_clients(provider, client):
+    provider.claims["email"] = "Ada@Example.org"
+    sign_up(client, provider, email="Ada@Example.org")
+    assert "<error_num>-206<" in lookup(PASSWORD)
     assert "Set one" in client.get("/account/").content.decode()
     assert client.get("/account/password/")["Location"] == "/account/password/reset/"
     assert client.get("/account/email/")["Location"] == "/account/password/reset/"
-    client.post("/account/password/reset/", {"email": EMAIL})
-    link = "/account" + mail.outbox[-1].body.split("/account", 1)[1].split()[0]
-    form = client.get(link)["Location"]
-    client.post(form, {"password1": PASSWORD, "password2": PASSWORD})
+    new_password(client, EMAIL)
     assert is_in(with_password())
+    key = account_keys.login_key(Account.objects.get())
+    assert f"<authenticator>{key}</authenticator>" in lookup(PASSWORD)
+    assert "<error_num>-206<" in lookup("wrong")
 
 
 def test_sensitive_page_asks_for_a_new_log_in_with_the_provider(provider, client):

@@ -1,4 +1,4 @@
-"""Chromium in the stories: opens pages, fills in forms, checks accessibility."""
+"""Chromium in the stories: opens pages, fills in forms, checks WCAG and layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from allauth.mfa import app_settings
 from allauth.mfa.totp.internal import auth
 from axe_playwright_python.base import AXE_SCRIPT
 from django.urls import Resolver404, resolve
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, ViewportSize, sync_playwright
 
 from tests.machine import needs
 
@@ -32,7 +32,7 @@ _RUN_AXE = """options => axe.run(document, options).then(report => report.violat
     ({id, impact, help, nodes}) => ({id, impact, help, html: nodes[0].html.slice(0, 200)})))"""
 
 #: The size of a phone's window.
-_PHONE = {"width": 390, "height": 844}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 #: How far a page can be scrolled to the right, and the first elements that reach out of the window
 #: or have text that does, without a box that scrolls.
 _BEYOND = """() => {
@@ -48,6 +48,19 @@ _BEYOND = """() => {
         .filter(each => isFree(each.parentElement));
     return [scrolled - width, beyond.slice(0, 3).map(each => each.outerHTML.slice(0, 120))];
 }"""
+#: The largest cumulative layout shift of a page: a tenth of what Web Vitals rate as good.
+_MAX_SHIFT = 0.01
+#: After the next frame, the sum of the page's layout shifts without those that follow an input, and
+#: the first elements that moved.
+_SHIFTS = """() => new Promise(resolve => requestAnimationFrame(() => setTimeout(() => {
+    const observer = new PerformanceObserver(() => {});
+    observer.observe({type: "layout-shift", buffered: true});
+    const shifts = observer.takeRecords().filter(each => !each.hadRecentInput);
+    observer.disconnect();
+    const moved = shifts.flatMap(each => each.sources.map(({node}) => node)).filter(Boolean);
+    const shown = moved.slice(0, 3).map(each => (each.outerHTML ?? each.data).slice(0, 120));
+    resolve([shifts.reduce((sum, each) => sum + each.value, 0), shown]);
+})))"""
 #: The message of Chromium's console for a page or a file with an error status.
 _STATUS = re.compile(r"Failed to load resource: the server responded with a status of (\d+)")
 #: Waits until the colors of another scheme have faded out.
@@ -120,11 +133,17 @@ def violations(page: Page) -> list[str]:
     return faults
 
 
+def layout_shift(page: Page) -> list[str]:
+    """Return a fault if elements moved without an input since the page was opened."""
+    shift, elements = page.evaluate(_SHIFTS)
+    return [f"{page.url}: layout shift {shift:.4f}: {elements}"] if shift > _MAX_SHIFT else []
+
+
 def overflow(page: Page) -> list[str]:
     """Return a fault if the page can be scrolled to the right in the window of a phone."""
     window = page.viewport_size
     assert window is not None
-    page.set_viewport_size(_PHONE)
+    page.set_viewport_size(PHONE)
     beyond, elements = page.evaluate(_BEYOND)
     page.set_viewport_size(window)
     return [f"{page.url}: {beyond} pixels wider than a phone: {elements}"] if beyond > 0 else []
@@ -146,11 +165,12 @@ class Visits:
             self.check()
 
     def check(self) -> None:
-        """Check the page that the browser shows: the WCAG, and its width on a phone."""
+        """Check the page in the browser: the WCAG, its layout shift, its width on a phone."""
         # An unknown address shows the page of the error 404.
         with suppress(Resolver404):
             self.names.add(resolve(urlsplit(self.page.url).path).view_name)
-        self.faults += violations(self.page) + overflow(self.page)
+        # The layout shift after axe, which gives late scripts their time.
+        self.faults += violations(self.page) + layout_shift(self.page) + overflow(self.page)
 
     def press(self, button: str, **fields: str) -> None:
         """Send the form of the page as `submit`, and check the page that follows."""

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from daemons.management.processes import wait_until
-from tests.story.browser import opened, submit, violations
+from tests.story.browser import layout_shift, opened, submit, violations
 from tests.story.test_stock_replies import ask_until
 
 pytestmark = [pytest.mark.story, pytest.mark.lengthy, pytest.mark.needs("chromium", "boinc")]
 
 FOUNDER = "grace@example.org"
 EMAIL, NEW_EMAIL = "ada@example.org", "ada.lovelace@example.org"
-PASSWORD, NEW_PASSWORD = "correct horse", "battery staple"
+PASSWORD, NEW_PASSWORD, LAST_PASSWORD = "correct horse", "battery staple", "purple elephant"
 
 
 @pytest.fixture
@@ -137,6 +137,7 @@ def refresh_the_front_page(page) -> None:
     page.wait_for_selector(f"#read-at:not([datetime='{before}'])")
     assert page.evaluate("document.body.dataset.loaded") == "once"
     assert page.evaluate("document.activeElement.id") == "table-of-daemons"
+    assert layout_shift(page) == []
     assert violations(page) == []
 
 
@@ -183,6 +184,19 @@ def change_the_log_in(project, page, client, key: str) -> None:
     assert key_of(client, EMAIL, NEW_PASSWORD) is None
 
 
+def reset_the_password(project, page, client, key: str) -> None:
+    """Replace a forgotten password by the mailed link; the account key stays."""
+    page.context.clear_cookies()
+    page.goto("/account/password/reset/")
+    submit(page, "Send the link", email=NEW_EMAIL)
+    assert key_of(client, NEW_EMAIL, NEW_PASSWORD) == key
+    page.goto(mailed_link(project, NEW_EMAIL, "password/reset"))
+    submit(page, "Set the password", password1=LAST_PASSWORD, password2=LAST_PASSWORD)
+    page.wait_for_url("**/account/password/reset/done/")
+    assert key_of(client, NEW_EMAIL, LAST_PASSWORD) == key
+    assert key_of(client, NEW_EMAIL, NEW_PASSWORD) is None
+
+
 def export_and_erase(page) -> None:
     """Download what is stored about the account, and erase it."""
     page.goto("/account/")
@@ -221,6 +235,7 @@ def test_account_made_in_a_browser_serves_a_stock_client_until_it_is_erased(
     change_a_preference(page, client)
 
     change_the_log_in(project, page, client, key)
+    reset_the_password(project, page, client, key)
 
     # The attached client notices none of this: it uses the account key.
     [before] = project.sql("SELECT rpc_at FROM host")
@@ -228,11 +243,10 @@ def test_account_made_in_a_browser_serves_a_stock_client_until_it_is_erased(
     client.update()
     assert wait_until(lambda: project.sql(later, before["rpc_at"]), within=120, look_again=0.5)
     assert "account key" not in client.notices()
-    page.context.clear_cookies()
     page.goto("/account/login/?next=/account/keys/")
-    submit(page, "Log in", login=NEW_EMAIL, password=NEW_PASSWORD)
+    submit(page, "Log in", login=NEW_EMAIL, password=LAST_PASSWORD)
     assert page.inner_text("code.secret >> nth=0") == key
 
     export_and_erase(page)
-    assert key_of(client, NEW_EMAIL, NEW_PASSWORD) is None
+    assert key_of(client, NEW_EMAIL, LAST_PASSWORD) is None
     assert "0 violations" in project.fsck()

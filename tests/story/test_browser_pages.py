@@ -1,7 +1,8 @@
-"""Every page of the site and of the administration is accessible and fits a phone.
+"""Pages of the site and of the administration are accessible, stable, fit a phone.
 
 axe checks each page in light and dark colors; the console of the browser must show no violation of
-the Content-Security-Policy; no page can be scrolled to the right in the window of a phone.
+the Content-Security-Policy; no element moves after it is shown; no page can be scrolled to the
+right in the window of a phone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from scheduler.admin.site import staff
 from scheduler.models import Account
 from tests.openid_provider import CLIENT, SECRET, serving
 from tests.story import site_pages
-from tests.story.browser import Visits, code_of, opened, overflow, submit
+from tests.story.browser import PHONE, Visits, code_of, layout_shift, opened, overflow, submit
 from tests.story.project import ROOT
 from tests.story.test_browser_accounts import PASSWORD as NEW_PASSWORD
 from tests.story.test_browser_accounts import mailed_link
@@ -49,6 +50,33 @@ def compute(project, our_client, inputs: dict[str, str], **options: object) -> N
     unsent = "SELECT count(*) FROM result WHERE server_state = 2"
     project.wait(lambda: project.count(unsent) >= len(names), within=60, what="unsent results")
     our_client(project, "ada").command("run", "--until-idle")
+
+
+# The check of layout shifts
+
+#: A page that inserts a box above its text, after a load or after a click.
+MOVING = """data:text/html,<html lang=en><title>A page</title><main><h1>A page</h1>
+<button>Insert</button></main><script>
+const insert = () => document.body.insertAdjacentHTML("afterbegin", "<p style=height:200px>A box");
+document.querySelector("button").onclick = insert;
+if (location.hash) requestAnimationFrame(() => requestAnimationFrame(insert));
+</script>"""
+
+
+def test_visit_reports_an_element_that_moves_without_an_input():
+    with opened("about:blank") as page:
+        visits = Visits(page)
+        page.goto(MOVING)
+        page.click("button")
+        page.wait_for_selector("text=A box")
+        visits.check()
+        assert visits.faults == []
+        page.goto("about:blank")
+        page.goto(f"{MOVING}#late")
+        visits.check()
+        [fault] = visits.faults
+        assert "#late: layout shift 0." in fault
+        assert "<main>" in fault
 
 
 # The site
@@ -210,15 +238,19 @@ def meet_errors(visits: Visits, project) -> None:
 
 
 def check_in_german(visits: Visits, paths: list[str]) -> None:
-    """Check that pages with longer words fit a phone, too."""
+    """Open pages with longer words on a phone: they fit it, and no element moves."""
     page = visits.page
+    window = page.viewport_size
+    assert window is not None
+    page.set_viewport_size(PHONE)
     root = urljoin(page.url, "/")
     page.context.add_cookies([{"name": "language", "value": "de", "url": root}])
     for path in paths:
         page.goto(path)
         assert page.get_attribute("html", "lang") == "de"
-        visits.faults += overflow(page)
+        visits.faults += layout_shift(page) + overflow(page)
     page.context.clear_cookies(name="language")
+    page.set_viewport_size(window)
 
 
 def test_every_page_of_the_site_obeys_the_wcag_and_its_security_policy(site, our_client):

@@ -217,14 +217,14 @@ def test_password_change_needs_the_current_password(browser):
 
 
 def test_forgotten_password_is_replaced_by_a_mailed_link(client, ada):
-    weak = account_keys.weak_key(ada)
+    weak, strong = account_keys.weak_key(ada), account_keys.login_key(ada)
     answer = client.post("/account/password/reset/", {"email": EMAIL.upper()})
     assert answer["Location"] == "/account/password/reset/sent/"
     link = link_in(mail.outbox[-1])
     form = client.get(link)["Location"]
     answer = client.post(form, {"password1": NEW, "password2": NEW})
     assert answer["Location"] == "/account/password/reset/done/"
-    assert "authenticator" in lookup(client, NEW)
+    assert f"<authenticator>{strong}</authenticator>" in lookup(client, NEW)
     assert "-206" in lookup(client, PASSWORD)
     assert account_keys.weak_key(ada) != weak
     assert "_auth_user_id" not in client.session
