@@ -35,7 +35,6 @@ TABLE: dict[str, dict[EveState, EveState]] = {
     "claim": {S.AVAILABLE: S.RUNNING},
     "report_success": {S.RUNNING: S.TERMINATED, S.PENDING_CANCELLATION: S.TERMINATED},
     "report_abort": {S.PENDING_CANCELLATION: S.CANCELLED},
-    # No action makes an available workunit inactive again (E-25): holding is no action of Eve.
 }
 
 
@@ -125,6 +124,17 @@ def test_the_table_has_every_change_that_eve_allows() -> None:
     allowed = {(source, target) for source, targets in EVE_CHANGES.items() for target in targets}
     # A failed attempt that is repeated is not an action of a provider or a worker.
     assert made == allowed - {(S.RUNNING, S.AVAILABLE)}
+
+
+@pytest.mark.parametrize("state", PATHS)
+def test_only_a_hold_makes_an_available_workunit_inactive(state: EveState) -> None:
+    """Row E-25: holding is no action of Eve, and changes no other state."""
+    eve = Eve()
+    for step in PATHS[state]:
+        eve.do(step)
+    eve.do("hold")
+    assert eve.state == (S.INACTIVE if state == S.AVAILABLE else state)
+    assert all(S.INACTIVE not in moves.values() for moves in TABLE.values())
 
 
 def test_a_repeated_cancellation_changes_nothing() -> None:
