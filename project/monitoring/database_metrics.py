@@ -103,7 +103,7 @@ REFUSED_BY_ALL = Family(
 )
 HARD_TO_SEND = Family(
     "manyhands_workunits_hard_to_send",
-    "Workunits with at least half of the refusals that make a workunit unsendable.",
+    "Unsent workunits with at least half of the refusals that make a workunit unsendable.",
 )
 WAITING_QUEUES = Family("manyhands_waiting_queues", "Named queues with unsent results.")
 CHECK_ENDED = Family(

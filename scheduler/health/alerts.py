@@ -36,12 +36,18 @@ SCIENCE_COLUMNS = (
 _APP_COLUMNS = ("name", "kind", *SCIENCE_COLUMNS)
 
 
-def current(*, now: datetime) -> tuple[Alert, ...]:
-    return judge(facts(now=now), now=now)
+def current(
+    *, now: datetime, due_since: Mapping[str, datetime | None] | None = None
+) -> tuple[Alert, ...]:
+    """Return the alerts; `due_since` is of `daemon_passes`, and read by default."""
+    return judge(facts(now=now, due_since=due_since), now=now)
 
 
-def facts(*, now: datetime) -> Facts:
-    """Read the facts for alerts with four statements and a few accesses to files."""
+def facts(*, now: datetime, due_since: Mapping[str, datetime | None] | None = None) -> Facts:
+    """Read the facts for alerts with four statements and a few accesses to files.
+
+    A caller that has read `due_since` (`daemon_passes`) passes it, which saves a statement.
+    """
     params = {
         "now": now,
         "max_refusals": MAX_REFUSALS,
@@ -57,7 +63,7 @@ def facts(*, now: datetime) -> Facts:
         lives=lives(),
         daemons_paused=notice is not None and bool(notice.get("daemons", True)),
         maintenance=_maintenance(notice),
-        oldest=daemon_passes.due_since(now=now),
+        oldest=daemon_passes.due_since(now=now) if due_since is None else due_since,
         hard_to_send=row["hard_to_send"],
         hosts_about=row["hosts_about"],
         refused_by_all=(row["refused_by"] or {}).get(str(row["hosts_about"]), 0),

@@ -114,7 +114,15 @@ SELECT
             WHERE file.doomed_at <= %(now)s::timestamptz
         ),
         (
-            SELECT max(entry.at)
+            SELECT
+                (
+                    SELECT max(entry.at)
+                    FROM ledger_entry AS entry
+                    WHERE
+                        entry.workunit_id = marked.workunit_id
+                        AND entry.result_id = marked.id
+                        AND entry.axis = {{Axis.RESULT_FILES}}
+                )
             FROM (
                 SELECT
                     result.id,
@@ -128,12 +136,16 @@ SELECT
                 ORDER BY result.file_delete_after, result.id
                 LIMIT 1
             ) AS marked
-            INNER JOIN ledger_entry AS entry
-                ON marked.workunit_id = entry.workunit_id AND marked.id = entry.result_id
-            WHERE entry.axis = {{Axis.RESULT_FILES}}
         ),
         (
-            SELECT max(entry.at)
+            SELECT
+                (
+                    SELECT max(entry.at)
+                    FROM ledger_entry AS entry
+                    WHERE
+                        entry.workunit_id = marked.id
+                        AND entry.axis = {{Axis.WORKUNIT_FILES}}
+                )
             FROM (
                 SELECT workunit.id
                 FROM workunit
@@ -145,8 +157,6 @@ SELECT
                 ORDER BY workunit.file_delete_after, workunit.id
                 LIMIT 1
             ) AS marked
-            INNER JOIN ledger_entry AS entry ON marked.id = entry.workunit_id
-            WHERE entry.axis = {{Axis.WORKUNIT_FILES}}
         ),
         -- Deletions that failed, at the time of their next attempt.
         (
@@ -181,7 +191,8 @@ SELECT
                 workunit.id,
                 workunit.finished_at
             FROM (
-                -- Bounded, because the first workunits may be kept for long.
+                -- Bounded, because the first workunits may be kept for long.  With OFFSET 0,
+                -- PostgreSQL looks up each of them below, and does not read the whole tables.
                 SELECT
                     kept.id,
                     kept.finished_at,
@@ -204,6 +215,7 @@ SELECT
                     SELECT 1
                     FROM workunit_wakeup
                     WHERE workunit_wakeup.workunit_id = workunit.id
+                    OFFSET 0
                 )
                 AND NOT EXISTS (
                     SELECT 1
@@ -214,6 +226,7 @@ SELECT
                             result.server_state <> {{ServerState.OVER}}
                             OR result.file_delete_state <> {{FileDeleteState.DONE}}
                         )
+                    OFFSET 0
                 )
             ORDER BY workunit.id
             LIMIT 1

@@ -1,6 +1,6 @@
 -- Reads the facts for alerts in one row; each subquery uses an index or a small table.
--- Of the refused workunits, those of the newest refusals are counted.
 WITH refused AS MATERIALIZED (
+    -- The unsent workunits of the newest refusals.
     SELECT DISTINCT newest.workunit_id
     FROM (
         SELECT refusal.workunit_id
@@ -8,10 +8,18 @@ WITH refused AS MATERIALIZED (
         ORDER BY refusal.at DESC
         LIMIT %(max_refusals)s::bigint
     ) AS newest
+    WHERE
+        EXISTS (
+            SELECT 1
+            FROM result
+            WHERE
+                result.workunit_id = newest.workunit_id
+                AND result.server_state = {{ServerState.UNSENT}}
+        )
 ),
 
 refusing AS MATERIALIZED (
-    -- The number of unsent workunits, by the number of active hosts that refused them.
+    -- The number of these workunits, by the number of active hosts that refused them.
     SELECT
         counted.hosts,
         count(*) AS workunits
@@ -24,13 +32,6 @@ refusing AS MATERIALIZED (
             host.rpc_at > %(seen_since)s::timestamptz
             AND NOT host.denied
             AND host.merged_into_id IS NULL
-            AND EXISTS (
-                SELECT 1
-                FROM result
-                WHERE
-                    result.workunit_id = refusal.workunit_id
-                    AND result.server_state = {{ServerState.UNSENT}}
-            )
         GROUP BY refusal.workunit_id
     ) AS counted
     GROUP BY counted.hosts

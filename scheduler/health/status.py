@@ -93,7 +93,10 @@ class NewsLine:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The content of the status page; `read_at` is the time at which rows were counted."""
+    """The content of the status page; `read_at` is the time at which rows were counted.
+
+    `due_since` maps daemons to the time since which their oldest work has been due, or to None.
+    """
 
     read_at: datetime
     workunits: dict[str, Count]
@@ -101,6 +104,7 @@ class Status:
     outcomes: dict[str, Count]
     people: dict[str, Count]
     stations: tuple[Station, ...]
+    due_since: Mapping[str, datetime | None]
     counted: Counts
     waits: tuple[Wait, ...]
     apps: tuple[AppLine, ...]
@@ -140,6 +144,7 @@ def forget_own() -> None:
 def read(*, now: datetime) -> Status:
     """Read the status from the tables, with cached counts of large tables."""
     counted = counts.current(now=now)
+    due_since = daemon_passes.due_since(now=now)
     exact = now - counted.read_at <= KEEP
     return Status(
         read_at=counted.read_at,
@@ -147,7 +152,8 @@ def read(*, now: datetime) -> Status:
         results=_each(counted.results, exact=exact),
         outcomes=_each(counted.outcomes, exact=exact),
         people=_each(counted.people, exact=exact),
-        stations=_stations(counted, exact=exact, now=now),
+        stations=_stations(counted, due_since, exact=exact, now=now),
+        due_since=due_since,
         counted=counted,
         waits=standstill.waits_of_project(now=now),
         apps=_apps(counted, exact=exact),
@@ -179,9 +185,10 @@ _DOES = {
 DAEMONS = tuple(_DOES)
 
 
-def _stations(counted: Counts, *, exact: bool, now: datetime) -> tuple[Station, ...]:
+def _stations(
+    counted: Counts, due_since: Mapping[str, datetime | None], *, exact: bool, now: datetime
+) -> tuple[Station, ...]:
     seen = storage.signs_of_life()
-    due_since = daemon_passes.due_since(now=now)
     return tuple(
         Station(
             daemon,

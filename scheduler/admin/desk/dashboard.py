@@ -73,7 +73,7 @@ def context(*, period: Period, now: datetime) -> dict[str, Any]:
     kept = samples.read(period, now=now)
     samples_of_day = kept if period is Period.DAY else samples.read(Period.DAY, now=now)
     return {
-        "alerts": alerts.current(now=now),
+        "alerts": alerts.current(now=now, due_since=live.due_since),
         "maintenance": maintenance.current(),
         "flow": _flow(live, samples_of_day),
         "failed": live.workunits["failed"].label,

@@ -79,8 +79,8 @@ class Facts:
     maps stages of science code to numbers of parked subjects.  `hosts_about` is the number of
     active hosts, counted up to one more than the most hosts that refused one workunit.
     `refused_by_all` is the number of unsent workunits that were refused to every active host.
-    `hard_to_send` is the number of workunits with at least half of the refusals that make a
-    workunit unsendable; both count workunits of the newest 10,000 refusals.
+    `hard_to_send` is the number of unsent workunits with at least half of the refusals that make
+    a workunit unsendable; both count workunits of the newest 10,000 refusals.
     `unknown_science` has a sentence for each app with unknown science code or invalid options.
     `waiting_queues` are the queues with unsent results.
     `expiring_batches` are the names of open batches that expire within `REMIND_BEFORE`.
@@ -266,8 +266,8 @@ def _refusals(facts: Facts) -> Iterator[Alert]:
     if count := facts.hard_to_send:
         yield Alert(
             "hard_to_send",
-            f"{counted(count, 'workunit')} {'has' if count == 1 else 'have'} at least half of the "
-            "refusals that make a workunit unsendable.",
+            f"{counted(count, 'unsent workunit')} {'has' if count == 1 else 'have'} at least half "
+            "of the refusals that make a workunit unsendable.",
             "`manage.py explain NAME` shows why; the list is in the admin under refusals.",
         )
 

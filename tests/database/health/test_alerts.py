@@ -88,9 +88,13 @@ def test_deferred_or_parked_workunits_do_not_count_as_waiting():
     assert [kind for kind, _ in found()] == ["science_parked"]
 
 
-@pytest.mark.parametrize(("hosts", "expected"), [(1, []), (2, ["hard_to_send"])])
-def test_workunits_refused_to_many_hosts_raise_a_hard_to_send_alert(hosts, expected):
+@pytest.mark.parametrize(
+    ("hosts", "state", "expected"),
+    [(1, "unsent", []), (2, "unsent", ["hard_to_send"]), (2, "sent", [])],
+)
+def test_unsent_workunits_refused_to_many_hosts_raise_an_alert(hosts, state, expected):
     workunit = a_workunit(an_app(max_infeasible=4), transition_at=None)
+    a_result(workunit, state, report_deadline=NOON + timedelta(days=1))
     for host_id in range(hosts):
         Refusal.objects.create(
             workunit_id=workunit.pk, host_id=host_id, app_id=workunit.app_id, reason="memory",
@@ -103,6 +107,8 @@ def test_refusals_of_the_newest_refused_workunits_are_counted_completely(monkeyp
     monkeypatch.setattr(alerts, "MAX_REFUSALS", 2)
     app = an_app(max_infeasible=6)
     old, new = (a_workunit(app, transition_at=None) for _ in range(2))
+    for workunit in (old, new):
+        a_result(workunit)
     for host_id in range(3):
         refuse(old, a_host(), NOON - timedelta(hours=2))
         refuse(new, a_host(), NOON - timedelta(hours=1 if host_id else 3))

@@ -58,7 +58,7 @@ def test_healthy_facts_raise_no_alert(facts):
         ),
         (
             {"hard_to_send": 1},
-            "1 workunit has at least half of the refusals that make a workunit unsendable.",
+            "1 unsent workunit has at least half of the refusals that make a workunit unsendable.",
         ),
         ({"unknown_science": ("App a: no. Hint: yes.",)}, "App a: no."),
         (
