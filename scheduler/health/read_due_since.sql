@@ -10,11 +10,13 @@ SELECT
     ) AS transitioner,
     least(
         (
-            SELECT min(result.report_deadline)
+            SELECT result.report_deadline
             FROM result
             WHERE
                 result.server_state = {{ServerState.IN_PROGRESS}}
                 AND result.report_deadline <= %(now)s::timestamptz
+            ORDER BY result.report_deadline
+            LIMIT 1
         ),
         (
             SELECT min(workunit.transition_at)

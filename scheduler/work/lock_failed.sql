@@ -1,6 +1,6 @@
 -- Locks a chunk of a batch's failed, not yet retried workunits with or without dependencies.
 -- With `names`, only those named; without `limit`, all; without `batch_id`, those without a batch.
--- The conditions that others may change are checked again after the wait for a lock.
+-- A failed workunit stays failed; that it was not retried is checked again after the wait for a lock.
 WITH failed AS (
     SELECT
         id,
@@ -49,7 +49,6 @@ WHERE
             LIMIT %(limit)s::integer
         )
     )
-    AND error_mask <> 0
     AND retried_as IS NULL
 ORDER BY id
 FOR NO KEY UPDATE

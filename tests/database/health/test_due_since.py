@@ -17,7 +17,6 @@ from scheduler.lifecycle import Axis, FileDeleteState, next_moves
 from scheduler.models import File, Heartbeat, LedgerEntry, ScienceFailure, TrickleUp, Workunit
 from tests.conftest import NOON
 from tests.database.passes import a_pass
-from tests.database.sql.test_web_plans import kept, read_whole
 from tests.rows import a_host, a_result, a_workunit, an_app, settled, update
 from tests.scripted_client import a_client
 from tests.work import an_app as a_served_app
@@ -205,16 +204,3 @@ def test_statement_and_daemons_agree_when_a_workunit_is_due_for_a_daemon():
     assert seen["purger"] == (now + settings.PROJECT.purge_after, None)
     assert [after for _, after in seen.values()] == [None] * 4
     assert all(now - HOUR < before <= now for name, (before, _) in seen.items() if name != "purger")
-
-
-def test_plan_of_web_processes_reads_indexes_of_due_rows():
-    with kept("health/read_due_since") as plan:
-        indexes = {scan.rpartition(" of ")[2] for scan in read_whole(plan())}
-    indexes -= {name for name in indexes if name.startswith("heartbeat_")}  # of few rows
-    assert indexes <= {
-        "claim_trickles",
-        "lease_unassimilated",
-        "lock_purgeable",
-        "lock_unvalidated",
-        "workunit_wakeup_pkey",
-    }

@@ -48,7 +48,6 @@ NOT_OF_THE_WEB = {
     "health/count_workunits": "counts whole tables, shared by all processes for some seconds",
     "health/read_app_loads": "counts whole tables, cached for ten minutes",
     "health/read_population": "counts whole tables, cached for ten minutes",
-    "health/read_due_since": "reads the first rows of short indexes: tested by test_due_since.py",
     "health/read_held_waits": "of one batch: tested by test_progress_costs.py",
     "health/read_signs_of_service": "of `doctor`, which an operator runs",
     "health/read_troubles": "of alerts: reads whole indexes of few rows",
@@ -64,6 +63,17 @@ NOT_OF_THE_WEB = {
 }
 #: Indexes with so few entries that reading one whole is cheap.
 FEW = {"app_pkey", "read_broadcasts"}
+
+#: Indexes of which a statement reads only the first rows.
+FIRST_ROWS = {
+    "health/read_due_since": {
+        "claim_trickles",
+        "lease_unassimilated",
+        "lock_purgeable",
+        "lock_unvalidated",
+        "workunit_wakeup_pkey",
+    }
+}
 
 READERS = {"Seq Scan", "Index Scan", "Index Only Scan", "Bitmap Index Scan"}
 
@@ -142,8 +152,10 @@ def _as_created(db):
 @pytest.mark.usefixtures("_as_created")
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_a_plan_made_while_tables_are_empty_uses_an_index(name):
+    first_rows = FIRST_ROWS.get(name, set())
     with kept(name) as plan:
-        assert list(read_whole(plan())) == []
+        scans = list(read_whole(plan()))
+    assert [scan for scan in scans if scan.rpartition(" of ")[2] not in first_rows] == []
 
 
 @pytest.mark.usefixtures("_as_created")
