@@ -125,4 +125,6 @@ def failure(command: Command, error: Exception, now: float) -> Event:
             return events.TricklesReplicated(now, drawn, project=project, url=url, reason=reason)
         case events.Ask(project):
             return events.RequestFailed(now, drawn, project=project, reason=reason)
+        case events.ClaimWork(project):
+            return events.WorkClaimed(now, drawn, project=project, reason=reason)
     raise TypeError(command)

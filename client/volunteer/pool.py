@@ -60,12 +60,13 @@ class PoolAwayError(PoolError):
 class ListPosition:
     """The id of the last result that was tried, and the time when the list was begun.
 
-    The server selects results again after the time `used_until`.
+    Until the time `list_until`, results are claimed from the list; after it, the server selects
+    them.
     """
 
     after: int = 0
     began: float = field(default_factory=time.monotonic)
-    used_until: float = 0.0
+    list_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +113,11 @@ class PoolLink:
         limits = {"max_cpus": max(cpus, 1.0), "max_gpus": 0}
         sizes = {"max_memory_bytes": memory_bytes, "max_disk_bytes": disk_bytes}
         limits |= {name: size for name, size in sizes.items() if size}
-        if time.monotonic() >= self.position.used_until:
+        if time.monotonic() >= self.position.list_until:
             name = self._acquire(limits)
             if name is not None:
                 return name
-            self.position.used_until = time.monotonic() + LIST_SECONDS
+            self.position.list_until = time.monotonic() + LIST_SECONDS
         return self._claim_listed(limits)
 
     def _acquire(self, limits: Mapping[str, float]) -> str | None:
@@ -129,8 +130,10 @@ class PoolLink:
         )
         if response.status == _CONFLICT:
             reason = _object(response.content).get("reason")
-            if reason in {_BUSY, _UNFIT}:
-                return "" if reason == _BUSY else None
+            if reason == _BUSY:
+                return ""
+            if reason == _UNFIT:
+                return None
         results = _checked(response).get("results")
         if not isinstance(results, list):
             raise PoolError("the pool sent no list of results")
@@ -232,10 +235,7 @@ def _checked(response: Response) -> dict[str, Any]:
         raise PoolAwayError(f"HTTP {response.status}")
     if response.status != _OK:
         raise PoolError(f"HTTP {response.status}{_hint(response.status)}")
-    try:
-        content = json.loads(response.content)
-    except ValueError as error:
-        raise PoolError("the answer is not JSON") from error
+    content = _parsed(response.content)
     if not isinstance(content, dict):
         raise PoolError("the answer is not an object")
     return content
@@ -243,11 +243,18 @@ def _checked(response: Response) -> dict[str, Any]:
 
 def _object(content: bytes) -> dict[str, Any]:
     """Return the object in a JSON text, or an empty one if the text is something else."""
-    try:
-        answer = json.loads(content)
-    except ValueError:
-        return {}
+    answer = None
+    with suppress(PoolError):
+        answer = _parsed(content)
     return answer if isinstance(answer, dict) else {}
+
+
+def _parsed(content: bytes) -> object:
+    """Return the value of a JSON text. Raises PoolError if the text is no JSON or too deep."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise PoolError("the answer is not JSON") from error
 
 
 def _name_of(claimed: object) -> str:

@@ -101,7 +101,7 @@ def test_our_client_uses_the_list_for_a_minute_after_a_search_without_a_result_t
     assert transport.paths == ["/acquire", "/results", claims[0], "/results", claims[1]]
     # The server reads the fitting result once fewer others are before it.
     Result.objects.filter(workunit__in=misfits[:60]).delete()
-    link.position.used_until -= LIST_SECONDS
+    link.position.list_until -= LIST_SECONDS
     assert claim(link) == f"{fitting[2].name}_0"
     assert transport.paths[5:] == ["/acquire"]
 

@@ -466,7 +466,7 @@ def test_the_server_selects_again_a_minute_after_it_found_no_result_that_fits() 
     assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
     assert link.claim(cpus=1.0, memory_bytes=0.0) == ""
     assert paths(transport).count("/acquire") == 1
-    link.position.used_until -= LIST_SECONDS
+    link.position.list_until -= LIST_SECONDS
     transport.responses += a_link((200, {"results": [CLAIMED]}))[1].responses
     assert link.claim(cpus=1.0, memory_bytes=0.0) == "r"
     assert paths(transport)[-1] == "/acquire"
