@@ -142,7 +142,7 @@ def confirmation_page_of_retry(
         counts=(
             ("failed, not retried before", counts["failed"]),
             ("of these cancelled", counts["cancelled"]),
-            ("of these without input files", counts["inputs_gone"]),
+            ("of these with deleted input files", counts["inputs_gone"]),
             ("to be retried", count),
         ),
         explanation=_RETRY if with_cancelled else _RETRY_OF_BATCHES,

@@ -387,7 +387,7 @@ class WorkunitAdmin(RecordAdmin):
             return confirmation_page(self, request, workunits, "cancel")
         self.record_action(request, "cancel", ids, total=len(ids))
         reason = f"cancelled in the administration by {request.user}"
-        outcome = operations.cancel_chunks(ids, reason=reason, now=timezone.now())
+        outcome = operations.cancel_in_chunks(ids, reason=reason, now=timezone.now())
         self.message_user(request, outcome_sentence(outcome, "are being cancelled"))
         return None
 
@@ -571,12 +571,12 @@ class WorkunitAdmin(RecordAdmin):
         request: HttpRequest,
         queryset: QuerySet[Workunit],
         *,
-        at_most: int | None = None,
+        at_most: int = 0,
         hint: str = "use the actions of their batch",
     ) -> list[int] | None:
         """Return the ids of the selected workunits, or None after a refusal of too many.
 
-        At most `at_most` ids, or by default `MAX_ACTION_ROWS`.
+        The limit is `at_most`, or `MAX_ACTION_ROWS` if that is 0.
         """
         limit = at_most or MAX_ACTION_ROWS
         ids = list(queryset.order_by("id").values_list("id", flat=True)[: limit + 1])
@@ -629,7 +629,7 @@ def retried_sentence(done: retries.Retried) -> str:
     sentence = f"Submitted again: {done.count}"
     for count, words in (
         (done.cancelled, "cancelled"),
-        (done.inputs_gone, "without input files"),
+        (done.inputs_gone, "with deleted input files"),
         (done.names_taken, "with a taken name"),
         (done.refused_by_queue, "refused by the queue"),
     ):

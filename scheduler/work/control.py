@@ -122,15 +122,13 @@ def cancel_all_of(batch_id: int, *, reason: str, now: datetime) -> Outcome:
         chunk = {"batch_id": batch_id, "after_id": after, "limit": _CHUNK}
         with transaction.atomic():
             ids = [row["id"] for row in fetch("work/read_workunits_of_batch", chunk)]
-            if ids:
-                params = {"reason": reason[:_MAX_REASON]}
-                total += _change("work/request_cancellation", (), ids, None, params, now)
+            total += _cancel_existing(ids, reason=reason, now=now)
         if len(ids) < _CHUNK:
             return total
         after = ids[-1]
 
 
-def cancel_chunks(ids: Collection[int], *, reason: str, now: datetime) -> Outcome:
+def cancel_in_chunks(ids: Collection[int], *, reason: str, now: datetime) -> Outcome:
     """Request the cancellation of workunits in ascending id, chunk by chunk; idempotent.
 
     Each chunk is a transaction: after an interruption, a new call continues with the remaining
@@ -138,13 +136,18 @@ def cancel_chunks(ids: Collection[int], *, reason: str, now: datetime) -> Outcom
     meanwhile.
     """
     ordered, total = sorted(ids), Outcome(0, 0, 0)
-    params = {"reason": reason[:_MAX_REASON]}
     for start in range(0, len(ordered), _CHUNK):
-        chunk = ordered[start : start + _CHUNK]
         with transaction.atomic():
-            rows = _run("work/request_cancellation", (), chunk, None, params, now)
-            total += _outcome(rows)
+            total += _cancel_existing(ordered[start : start + _CHUNK], reason=reason, now=now)
     return total
+
+
+def _cancel_existing(ids: Sequence[int], *, reason: str, now: datetime) -> Outcome:
+    """Request the cancellation of those workunits with these ids that exist."""
+    if not ids:
+        return Outcome(0, 0, 0)
+    params = {"names": [], "ids": list(ids), "batch_id": None, "reason": reason[:_MAX_REASON]}
+    return _outcome(fetch("work/request_cancellation", {**params, "now": now}))
 
 
 def _move(  # noqa: PLR0913  the workunits, the code, and the time
@@ -243,24 +246,15 @@ def _change(
     now: datetime,
 ) -> Outcome:
     """Run a statement that returns id, name and outcome of workunits, and count the outcomes."""
-    rows = _run(statement, names, ids, batch_id, params, now)
+    rows = fetch(
+        statement,
+        {**params, "names": list(names), "ids": list(ids), "batch_id": batch_id, "now": now},
+    )
     missing = sorted(set(names) - {row["name"] for row in rows})
     missing += [f"#{id_}" for id_ in sorted(set(ids) - {row["id"] for row in rows})]
     if missing:
         raise WorkunitsNotFound(missing)
     return _outcome(rows)
-
-
-def _run(
-    statement: str,
-    names: Sequence[str],
-    ids: Sequence[int],
-    batch_id: int | None,
-    params: dict[str, Any],
-    now: datetime,
-) -> list[dict[str, Any]]:
-    named = {"names": list(names), "ids": list(ids), "batch_id": batch_id}
-    return fetch(statement, {**params, **named, "now": now})
 
 
 def _outcome(rows: Sequence[Mapping[str, Any]]) -> Outcome:

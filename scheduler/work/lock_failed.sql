@@ -1,31 +1,4 @@
--- Locks a chunk of a batch's failed, not yet retried workunits with or without dependencies.
--- With `names`, only those named; without `limit`, all; without `batch_id`, those without a batch.
--- A failed workunit stays failed; that it was not retried is checked again after the wait for a lock.
-WITH failed AS (
-    SELECT
-        id,
-        name,
-        has_parents
-    FROM workunit
-    WHERE
-        batch_id = %(batch_id)s::bigint
-        AND id > %(after_id)s::bigint
-        AND error_mask <> 0
-        AND retried_as IS NULL
-    UNION ALL
-    SELECT
-        id,
-        name,
-        has_parents
-    FROM workunit
-    WHERE
-        %(batch_id)s::bigint IS NULL
-        AND batch_id IS NULL
-        AND id > %(after_id)s::bigint
-        AND error_mask <> 0
-        AND retried_as IS NULL
-)
-
+-- Locks those of some failed workunits, with or without dependencies, that were not retried.
 SELECT
     id,
     name,
@@ -38,17 +11,8 @@ SELECT
     delay_bound
 FROM workunit
 WHERE
-    id = any(
-        array(
-            SELECT failed.id
-            FROM failed
-            WHERE
-                failed.has_parents = %(are_joined)s::boolean
-                AND (%(names)s::text[] IS NULL OR failed.name = any(%(names)s::text[]))
-            ORDER BY failed.id
-            LIMIT %(limit)s::integer
-        )
-    )
+    id = any(%(ids)s::bigint[])
     AND retried_as IS NULL
+    AND has_parents = %(are_joined)s::boolean
 ORDER BY id
 FOR NO KEY UPDATE

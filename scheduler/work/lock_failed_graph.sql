@@ -1,30 +1,10 @@
--- Locks a batch's failed, not yet retried workunits that have dependencies, with the workunits for
--- which they wait and the retries of these.  Without these locks, a workunit that ends meanwhile
--- would not see the new edges, and would not wake the retries.  Without `batch_id`, those without a
--- batch.
-WITH RECURSIVE of_batch AS (
-    SELECT
-        id,
-        name
+-- Locks those of some failed workunits that have dependencies and were not retried, with the workunits
+-- for which they wait and the retries of these.  Without these locks, a workunit that ends meanwhile
+-- would not see the new edges, and would not wake the retries.
+WITH RECURSIVE failed AS (
+    SELECT id
     FROM workunit
-    WHERE batch_id = %(batch_id)s::bigint AND has_parents AND error_mask <> 0 AND retried_as IS NULL
-    UNION ALL
-    SELECT
-        id,
-        name
-    FROM workunit
-    WHERE
-        %(batch_id)s::bigint IS NULL
-        AND batch_id IS NULL
-        AND has_parents
-        AND error_mask <> 0
-        AND retried_as IS NULL
-),
-
-failed AS (
-    SELECT of_batch.id
-    FROM of_batch
-    WHERE %(names)s::text[] IS NULL OR of_batch.name = any(%(names)s::text[])
+    WHERE id = any(%(ids)s::bigint[]) AND has_parents AND retried_as IS NULL
 ),
 
 linked AS (

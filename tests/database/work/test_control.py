@@ -72,13 +72,13 @@ def test_cancellation_by_chunks_changes_every_workunit_and_leaves_out_purged_one
     control.cancel(ids=[workunits[1].pk], reason="first", now=NOON)
     ids = [999999999, *(workunit.pk for workunit in reversed(workunits))]
     with CaptureQueriesContext(connection) as captured:
-        done = control.cancel_chunks(ids, reason="second", now=LATER)
+        done = control.cancel_in_chunks(ids, reason="second", now=LATER)
     assert done == control.Outcome(changed=4, already=1, finished=0)
     requests = [query for query in captured if "cancel_requested_at" in query["sql"]]
     assert len(requests) == 3
     stored = list(Workunit.objects.order_by("pk").values_list("cancel_requested_at", flat=True))
     assert stored == [LATER, NOON, LATER, LATER, LATER]
-    again = control.cancel_chunks(ids, reason="third", now=LATER)
+    again = control.cancel_in_chunks(ids, reason="third", now=LATER)
     assert again == control.Outcome(changed=0, already=5, finished=0)
 
 
@@ -87,20 +87,20 @@ def test_interrupted_cancellation_by_chunks_keeps_the_finished_chunks(
 ) -> None:
     monkeypatch.setattr(control, "_CHUNK", 2)
     ids = [workunit.pk for workunit in some(*[GOOD] * 5)]
-    run = control._run
+    fetch = control.fetch
 
-    def interrupted(statement: str, names: tuple[str, ...], chunk: list[int], *more: Any) -> Any:
-        if ids[2] in chunk:
+    def interrupted(statement: str, params: dict[str, Any]) -> Any:
+        if ids[2] in params["ids"]:
             raise OSError
-        return run(statement, names, chunk, *more)
+        return fetch(statement, params)
 
     with monkeypatch.context() as patch:
-        patch.setattr(control, "_run", interrupted)
+        patch.setattr(control, "fetch", interrupted)
         with pytest.raises(OSError):
-            control.cancel_chunks(ids, reason="", now=NOON)
+            control.cancel_in_chunks(ids, reason="", now=NOON)
     cancelled = Workunit.objects.exclude(cancel_requested_at=None).order_by("pk")
     assert [workunit.pk for workunit in cancelled] == ids[:2]
-    again = control.cancel_chunks(ids, reason="", now=LATER)
+    again = control.cancel_in_chunks(ids, reason="", now=LATER)
     assert again == control.Outcome(changed=3, already=2, finished=0)
 
 

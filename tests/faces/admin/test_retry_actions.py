@@ -83,7 +83,7 @@ def test_workunits_without_a_batch_are_retried_also_together_with_others():
     for words, count in (
         ("failed, not retried before", 4),
         ("of these cancelled", 1),
-        ("of these without input files", 1),
+        ("of these with deleted input files", 1),
         ("to be retried", 3),
     ):
         assert f"<dt>{words}</dt><dd>{count}</dd>" in text
@@ -93,7 +93,7 @@ def test_workunits_without_a_batch_are_retried_also_together_with_others():
 
     text = act(client, *chosen, confirmed="yes")
     assert "Submitted again: 1." in text
-    assert "Submitted again: 2; without input files: 1." in text
+    assert "Submitted again: 2; with deleted input files: 1." in text
     assert retries() == {f"{each.name}.2" for each in (failed, alone, stopped)}
     assert Workunit.objects.get(name=f"{alone.name}.2").batch is None
     batch.refresh_from_db()

@@ -133,15 +133,15 @@ def test_repeated_cancellation_continues_after_an_interruption(monkeypatch):
     monkeypatch.setattr(control, "_CHUNK", 2)
     _, client = staff_with("operator")
     ids = [a_workunit().pk for _ in range(5)]
-    run = control._run
+    fetch = control.fetch
 
-    def interrupted(statement, names, chunk, *more):
-        if ids[2] in chunk:
+    def interrupted(statement, params):
+        if ids[2] in params["ids"]:
             raise OSError
-        return run(statement, names, chunk, *more)
+        return fetch(statement, params)
 
     with monkeypatch.context() as patch:
-        patch.setattr(control, "_run", interrupted)
+        patch.setattr(control, "fetch", interrupted)
         with pytest.raises(OSError):
             act_on_all(client, "answer=OPEN", confirmed="yes", previewed="5")
     assert cancelled() == ids[:2]

@@ -140,8 +140,8 @@ RULES = (
         "Workunits with dependencies are retried after the others, in one transaction",
         Sql(
             "work/lock_failed",
-            "failed.has_parents = %(are_joined)s::boolean",
-            "(TRUE OR %(are_joined)s::boolean)",
+            "AND has_parents = %(are_joined)s::boolean",
+            "AND (TRUE OR %(are_joined)s::boolean)",
         ),
         (DEPENDENCIES,),
     ),
