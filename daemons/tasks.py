@@ -12,7 +12,7 @@ from django.db import connection
 from daemons.clock import clock_of
 from daemons.loop import Daemon, Drive, StopSign, drain
 from daemons.registry import find
-from scheduler.health import daemon_passes, installation, maintenance
+from scheduler.health import daemon_activity, installation, maintenance
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def run_pass(daemon: str) -> str:
         stop=_TaskLimit(),
         limit=entry.batch,
         pause=entry.pause,
-        record=daemon_passes.add,
+        record=daemon_activity.add_passes,
     )
     try:
         # A worker may have started before the restore.

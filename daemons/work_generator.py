@@ -78,6 +78,12 @@ def run_pass(*, now: datetime, limit: int, shard: Shard = WHOLE) -> Tally:
     )
 
 
+def count_due_apps(*, now: datetime) -> int:
+    """Return the number of apps whose generators the next pass calls."""
+    apps = sql.fetch("read_hungry_apps", {"now": now, **WHOLE.params}, PACKAGE)
+    return sum(missing(app) > 0 for app in apps)
+
+
 def missing(app: dict[str, Any]) -> int:
     """Return the number of workunits that fill the app's cushion of unsent results.
 

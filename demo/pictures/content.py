@@ -28,7 +28,7 @@ from scheduler.apps import app_versions
 from scheduler.boinc import conversation
 from scheduler.boinc.wire import messages
 from scheduler.dispatch.rules.trust import draw
-from scheduler.health import daemon_passes, samples
+from scheduler.health import daemon_activity, samples
 from scheduler.health.facts import PassCounts
 from scheduler.models import Account, App, Host, Result, Workunit
 from scheduler.people import accounts, roles
@@ -330,7 +330,7 @@ def _upload(result_name: str, answer: str) -> None:
 def _run_daemons(now: datetime) -> None:
     for name in PASSES:
         tally = registry.find(name).run_pass(now=now, limit=_PASS_LIMIT)
-        daemon_passes.add(name, PassCounts(passes=1, examined_rows=tally.seen), now=now)
+        daemon_activity.add_passes(name, PassCounts(passes=1, examined_rows=tally.seen), now=now)
 
 
 def _scene(last_computer: SimulatedComputer) -> Scene:

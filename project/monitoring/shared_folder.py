@@ -10,6 +10,7 @@ that the operator chose.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -19,6 +20,8 @@ from typing import Final
 
 #: The variable that prometheus_client reads.  If the operator sets it, `prepare` does nothing.
 VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
+#: The files of prometheus_client: the type of the metrics, and the id of the process.
+_COUNTER_FILE: Final = re.compile(r"(counter|histogram|summary|gauge_[a-z]+)_[0-9]+\.db")
 #: A folder of another machine or container is deleted if nothing has changed in it for this time;
 #: a web process writes every few seconds.
 _FORGOTTEN_AFTER_SECONDS: Final = 86_400.0
@@ -42,14 +45,14 @@ def prepare(var_dir: Path, parent: int | None, *, now: float) -> Path | None:
 def empty(folder: Path) -> None:
     """Delete the files of counters in a folder that the operator chose; create it if it is missing.
 
-    Deletes only files whose names end in `.db`, no links and nothing in subfolders.  Raises OSError
-    if the path is not a folder or cannot be written to.
+    Deletes only files with the names of prometheus_client, no links and nothing in subfolders.
+    Raises OSError if the path is not a folder or cannot be written to.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass  # raises OSError if the workers could not create files
-    for path in folder.glob("*.db"):
-        if path.is_file() and not path.is_symlink():
+    for path in folder.iterdir():
+        if _COUNTER_FILE.fullmatch(path.name) and path.is_file() and not path.is_symlink():
             path.unlink()
 
 

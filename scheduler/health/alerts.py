@@ -16,7 +16,7 @@ from django.utils.module_loading import import_string
 from scheduler import sql, storage
 from scheduler.dispatch.rules.launching import COMMAND
 from scheduler.dispatch.rules.sendability import SEEN_WITHIN
-from scheduler.health import daemon_passes
+from scheduler.health import daemon_activity
 from scheduler.health.recent import MAX_REFUSALS
 from scheduler.health.rules.alert_texts import REMIND_BEFORE, Alert, Facts, LastCheck, judge
 from scheduler.health.rules.checkups import NEARLY_FULL_NBYTES
@@ -39,14 +39,14 @@ _APP_COLUMNS = ("name", "kind", *SCIENCE_COLUMNS)
 def current(
     *, now: datetime, due_since: Mapping[str, datetime | None] | None = None
 ) -> tuple[Alert, ...]:
-    """Return the alerts; `due_since` is of `daemon_passes`, and read by default."""
+    """Return the alerts; `due_since` is as in `facts`."""
     return judge(facts(now=now, due_since=due_since), now=now)
 
 
 def facts(*, now: datetime, due_since: Mapping[str, datetime | None] | None = None) -> Facts:
     """Read the facts for alerts with four statements and a few accesses to files.
 
-    A caller that has read `due_since` (`daemon_passes`) passes it, which saves a statement.
+    `due_since` is the result of `daemon_activity.due_since`; if it is None, it is read here.
     """
     params = {
         "now": now,
@@ -63,7 +63,7 @@ def facts(*, now: datetime, due_since: Mapping[str, datetime | None] | None = No
         lives=lives(),
         daemons_paused=notice is not None and bool(notice.get("daemons", True)),
         maintenance=_maintenance(notice),
-        oldest=daemon_passes.due_since(now=now) if due_since is None else due_since,
+        oldest=daemon_activity.due_since(now=now) if due_since is None else due_since,
         hard_to_send=row["hard_to_send"],
         hosts_about=row["hosts_about"],
         refused_by_all=(row["refused_by"] or {}).get(str(row["hosts_about"]), 0),

@@ -1,6 +1,7 @@
 -- Counts the workunits of each app by station, and the purged workunits, with one scan.
 SELECT
     app.name AS app,
+    app.generator <> '' AND NOT app.deprecated AS has_generator,
     coalesce(counted.in_progress, 0) AS in_progress,
     coalesce(counted.waiting_for_validation, 0) AS waiting_for_validation,
     coalesce(counted.waiting_for_assimilation, 0) AS waiting_for_assimilation,

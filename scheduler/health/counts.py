@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from django.db import connection, transaction
+from django.utils.module_loading import import_string
 
 from scheduler import sql, storage
 from scheduler.lifecycle import Outcome, ServerState
@@ -193,13 +194,13 @@ def _lock(function: str) -> object:
 
 
 def count(*, now: datetime, nbytes: int) -> Counts:
-    """Count all tables with three statements.
+    """Count all tables with three statements, or four if an app has a generator.
 
     `nbytes`, the size of the tables, determines how long the counts are valid.
     """
     workunits = sql.fetch("health/count_workunits", {"now": now})
     results = sql.fetch("health/count_results", {"now": now})
-    others = sql.fetch_one("health/count_others", {"now": now, "late": now - LATE_CHORE}) or {}
+    others = sql.fetch_one("health/count_others", {"late": now - LATE_CHORE}) or {}
     apps = {row["app"]: _app(row) for row in workunits}
     return Counts(
         read_at=now,
@@ -216,7 +217,7 @@ def count(*, now: datetime, nbytes: int) -> Counts:
         },
         people={"accounts": others["accounts"], "hosts": others["hosts"]},
         waiting={
-            "work_generator": others["apps_without_stock"],
+            "work_generator": _due_apps(workunits, now),
             "transitioner": others["woken"],
             "timeout_checker": _sum(results, "overdue") + _sum(workunits, "due"),
             "validator": sum(app.waiting_for_validation for app in apps.values()),
@@ -229,6 +230,14 @@ def count(*, now: datetime, nbytes: int) -> Counts:
         deletable_outputs=_sum(results, "deletable"),
         resources=_resources(results),
     )
+
+
+def _due_apps(rows: list[dict[str, Any]], now: datetime) -> int:
+    """Return the number of apps whose generator is due, from rows of `count_workunits`."""
+    if not any(row["has_generator"] for row in rows):
+        return 0
+    # By dotted name, because `scheduler` must not import `daemons`.
+    return int(import_string("daemons.work_generator.count_due_apps")(now=now))
 
 
 def _resources(rows: list[dict[str, Any]]) -> dict[str, Resources]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from scheduler.health import alerts, counts, daemon_passes
+from scheduler.health import alerts, counts, daemon_activity
 from scheduler.health.counts import Counts
 from scheduler.health.facts import PassCounts
 from scheduler.health.rules.alert_texts import KINDS, Facts, judge
@@ -40,10 +40,10 @@ def read(*, now: datetime) -> Figures:
         read_at=now,
         facts=facts,
         counts=counts.current(now=now),
-        passes=daemon_passes.read(),
+        passes=daemon_activity.passes(),
         alerts={kind: current[kind] for kind in KINDS},
         lags={
-            daemon: max(timedelta(0), now - since) if since is not None else timedelta(0)
+            daemon: daemon_activity.lag(since, now=now) or timedelta(0)
             for daemon, since in facts.oldest.items()
         },
         parked={stage: facts.parked.get(stage, 0) for stage in stages},

@@ -1,6 +1,8 @@
 -- Reads the time since which the oldest work of each daemon has been due, or NULL, in one row.
--- Each subquery uses an index and reads few rows.  "Oldest" is the row that the daemon reads first.
--- A ledger entry has the time of the move that made a row due.
+-- Each subquery uses an index and reads few rows.  The oldest work is the row with the lowest id.  A
+-- ledger entry has the time of the move that made it due; in a project without a ledger, it is the
+-- report of the results or the end of the workunit.  The bound `created_at` leaves out the days of
+-- the ledger before the workunit.
 SELECT
     (
         SELECT workunit_wakeup.inserted_at
@@ -37,12 +39,16 @@ SELECT
                 (
                     SELECT max(entry.at)
                     FROM ledger_entry AS entry
-                    WHERE entry.workunit_id = unvalidated.id AND entry.axis = {{Axis.VALIDATION}}
+                    WHERE
+                        entry.workunit_id = unvalidated.id
+                        AND entry.at >= unvalidated.created_at
+                        AND entry.axis = {{Axis.VALIDATION}}
                 )
             )
         FROM (
             SELECT
                 workunit.id,
+                workunit.created_at,
                 workunit.validate_after
             FROM workunit
             WHERE
@@ -64,17 +70,26 @@ SELECT
         SELECT
             greatest(
                 unassimilated.assimilate_after,
-                (
-                    SELECT max(entry.at)
-                    FROM ledger_entry AS entry
-                    WHERE
-                        entry.workunit_id = unassimilated.id
-                        AND entry.axis = {{Axis.ASSIMILATION}}
+                coalesce(
+                    (
+                        SELECT max(entry.at)
+                        FROM ledger_entry AS entry
+                        WHERE
+                            entry.workunit_id = unassimilated.id
+                            AND entry.at >= unassimilated.created_at
+                            AND entry.axis = {{Axis.ASSIMILATION}}
+                    ),
+                    (
+                        SELECT max(result.received_at)
+                        FROM result
+                        WHERE result.workunit_id = unassimilated.id
+                    )
                 )
             )
         FROM (
             SELECT
                 workunit.id,
+                workunit.created_at,
                 workunit.assimilate_after
             FROM workunit
             WHERE
@@ -117,18 +132,24 @@ SELECT
         ),
         (
             SELECT
-                (
-                    SELECT max(entry.at)
-                    FROM ledger_entry AS entry
-                    WHERE
-                        entry.workunit_id = marked.workunit_id
-                        AND entry.result_id = marked.id
-                        AND entry.axis = {{Axis.RESULT_FILES}}
+                coalesce(
+                    (
+                        SELECT max(entry.at)
+                        FROM ledger_entry AS entry
+                        WHERE
+                            entry.workunit_id = marked.workunit_id
+                            AND entry.at >= marked.created_at
+                            AND entry.result_id = marked.id
+                            AND entry.axis = {{Axis.RESULT_FILES}}
+                    ),
+                    marked.received_at
                 )
             FROM (
                 SELECT
                     result.id,
-                    result.workunit_id
+                    result.workunit_id,
+                    result.created_at,
+                    result.received_at
                 FROM result
                 WHERE
                     result.file_delete_state IN (
@@ -141,15 +162,22 @@ SELECT
         ),
         (
             SELECT
-                (
-                    SELECT max(entry.at)
-                    FROM ledger_entry AS entry
-                    WHERE
-                        entry.workunit_id = marked.id
-                        AND entry.axis = {{Axis.WORKUNIT_FILES}}
+                coalesce(
+                    (
+                        SELECT max(entry.at)
+                        FROM ledger_entry AS entry
+                        WHERE
+                            entry.workunit_id = marked.id
+                            AND entry.at >= marked.created_at
+                            AND entry.axis = {{Axis.WORKUNIT_FILES}}
+                    ),
+                    marked.finished_at
                 )
             FROM (
-                SELECT workunit.id
+                SELECT
+                    workunit.id,
+                    workunit.created_at,
+                    workunit.finished_at
                 FROM workunit
                 WHERE
                     workunit.file_delete_state IN (
@@ -185,18 +213,22 @@ SELECT
                 (
                     SELECT max(entry.at)
                     FROM ledger_entry AS entry
-                    WHERE entry.workunit_id = purgeable.id
+                    WHERE
+                        entry.workunit_id = purgeable.id
+                        AND entry.at >= purgeable.created_at
                 )
             )
         FROM (
             SELECT
                 workunit.id,
+                workunit.created_at,
                 workunit.finished_at
             FROM (
                 -- Bounded, because the first workunits may be kept for long.  With OFFSET 0,
                 -- PostgreSQL looks up each of them below, and does not read the whole tables.
                 SELECT
                     kept.id,
+                    kept.created_at,
                     kept.finished_at,
                     kept.transition_at,
                     kept.need_validate,
@@ -235,11 +267,16 @@ SELECT
         ) AS purgeable
     ) AS purger,
     (
-        SELECT min(heartbeat.seen_at + chore.every)
+        SELECT min(last.seen_at + chore.every)
         FROM
             unnest(
                 %(chores)s::text [], %(intervals)s::interval []
             ) AS chore (heartbeat_name, every)
-        INNER JOIN heartbeat ON chore.heartbeat_name = heartbeat.name
-        WHERE heartbeat.seen_at + chore.every <= %(now)s::timestamptz
+        CROSS JOIN LATERAL (
+            SELECT heartbeat.seen_at
+            FROM heartbeat
+            WHERE heartbeat.name = chore.heartbeat_name
+            OFFSET 0
+        ) AS last
+        WHERE last.seen_at + chore.every <= %(now)s::timestamptz
     ) AS housekeeper

@@ -34,8 +34,8 @@ class RefusalCount:
 class WithoutWorkCount:
     """The number of hosts whose newest request for work got nothing for one reason.
 
-    `reason` and `text` are the words of the hosts' pages for staff and for owners.  `newest_id` is
-    the id of the newest of these hosts.
+    The host's page shows `reason` to staff and `text` to its owner.  `newest_id` is the id of the
+    newest of these hosts.
     """
 
     reason: str

@@ -20,7 +20,7 @@ from enum import Enum
 from typing import Final
 
 from scheduler import sql, storage
-from scheduler.health import counts, daemon_passes
+from scheduler.health import counts, daemon_activity
 from scheduler.health.rules.series import Sample
 from scheduler.sql import table_sizes
 
@@ -71,7 +71,7 @@ def figures(*, now: datetime) -> dict[str, float]:
         "people": counted.people,
         "waiting": counted.waiting,
         "examined": {
-            daemon: passes.examined_rows for daemon, passes in daemon_passes.read().items()
+            daemon: passes.examined_rows for daemon, passes in daemon_activity.passes().items()
         },
     }
     named = {f"{group}.{name}": n for group, each in groups.items() for name, n in each.items()}

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from scheduler import sql, storage
-from scheduler.health import counts, daemon_passes
+from scheduler.health import counts, daemon_activity
 from scheduler.health.counts import Counts
 
 #: Time for which the housekeeper keeps the numbers of people and the load of apps.  Reading them
@@ -93,7 +93,7 @@ def store(*, now: datetime) -> None:
     is_fresh = stored is not None and abs(now - stored.people.read_at) < KEEP
     people = stored.people if stored is not None and is_fresh else _read_people(now=now)
     counted = counts.current(now=now)
-    woken_at = daemon_passes.due_since(now=now)["transitioner"]
+    woken_at = daemon_activity.due_since(now=now)["transitioner"]
     backlog = timedelta(0) if woken_at is None else max(timedelta(0), now - woken_at)
     load = ServerLoad(read_at=counted.read_at, work=_work(counted, backlog), people=people)
     storage.put_notice(_NOTICE, asdict(load))

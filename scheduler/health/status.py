@@ -10,7 +10,7 @@ from django.core.cache import cache
 from django.db.models import Case, F, Value, When
 
 from scheduler import storage
-from scheduler.health import counts, daemon_passes, standstill
+from scheduler.health import counts, daemon_activity, standstill
 from scheduler.health.counts import Count, Counts
 from scheduler.health.rules.standstill_causes import Wait
 from scheduler.messages import news
@@ -144,7 +144,7 @@ def forget_own() -> None:
 def read(*, now: datetime) -> Status:
     """Read the status from the tables, with cached counts of large tables."""
     counted = counts.current(now=now)
-    due_since = daemon_passes.due_since(now=now)
+    due_since = daemon_activity.due_since(now=now)
     exact = now - counted.read_at <= KEEP
     return Status(
         read_at=counted.read_at,
@@ -194,16 +194,11 @@ def _stations(
             daemon,
             does,
             Count(counted.waiting[daemon], exact),
-            behind=_behind(due_since.get(daemon), now),
+            behind=daemon_activity.lag(due_since.get(daemon), now=now),
             silent=now - seen[daemon] if daemon in seen else None,
         )
         for daemon, does in _DOES.items()
     )
-
-
-def _behind(due_since: datetime | None, now: datetime) -> timedelta | None:
-    # A process with a slower clock may have recorded a time in the future.
-    return None if due_since is None else max(timedelta(0), now - due_since)
 
 
 # Apps and their newest valid results

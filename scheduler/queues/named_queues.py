@@ -32,7 +32,7 @@ MAX_LISTED = 1000
 MAX_ENTRIES = 7 * 24 * 4
 #: Unsent results are counted up to this number, because a queue may have millions.
 MAX_COUNTED = 10_000
-#: `depths` counts results in each state up to these numbers: of one queue, and of all together.
+#: The maximum numbers of results that `depths` counts in each state: per queue, and of all queues.
 #: Twice 10 000 results take 5 ms, and 20 ms if they were changed since the last VACUUM.
 MAX_DEPTH, MAX_SUM_OF_DEPTHS = 1000, 10_000
 #: Maximum number of unknown ids that a message names.

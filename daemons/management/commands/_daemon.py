@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError
 from time import monotonic
 from typing import Any, ClassVar
 
@@ -16,7 +16,7 @@ from daemons.clock import clock_of
 from daemons.loop import Drive, StopSign, drain, run, stopping_on_signals
 from daemons.science.kernel import die_with_parent
 from daemons.tally import WHOLE, BadShard, Shard
-from scheduler.health import daemon_passes, installation
+from scheduler.health import daemon_activity, installation
 from scheduler.management.base import PlainCommand, require
 
 
@@ -79,7 +79,7 @@ class DaemonCommand(PlainCommand):
             pause=options["pause"],
             shard=options["shard"],
             sleep_interval=options["sleep_interval"],
-            record=daemon_passes.add,
+            record=daemon_activity.add_passes,
         )
         with stopping_on_signals(stop, self._write):
             if options["once"]:
@@ -125,6 +125,19 @@ def seconds(text: str) -> float:
         msg = f"{text!r} is not a duration. Hint: use seconds, more than 0 and at most 86400."
         raise ArgumentTypeError(msg)
     return number
+
+
+def add_sleep_intervals(parser: ArgumentParser) -> None:
+    """Add the option `--sleep-interval` of the commands that start all daemons."""
+    parser.add_argument(
+        "--sleep-interval",
+        type=sleep_interval,
+        action="append",
+        default=[],
+        metavar="[DAEMON=]SECONDS",
+        help="let a daemon work in rounds of this duration: after a shorter round, it waits the "
+        "remainder; without a name, all daemons (repeatable)",
+    )
 
 
 def sleep_interval(text: str) -> tuple[str, float]:

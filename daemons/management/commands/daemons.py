@@ -11,7 +11,7 @@ from django.core.management.base import CommandParser
 from django.db import connection
 
 from daemons.loop import StopSign, stopping_on_signals
-from daemons.management.commands._daemon import seconds, sleep_interval
+from daemons.management.commands._daemon import add_sleep_intervals, seconds
 from daemons.management.processes import Child, ProcessGroup, forked_process
 from daemons.registry import DAEMONS
 from daemons.science.kernel import die_with_parent
@@ -34,15 +34,7 @@ class Command(PlainCommand):
             metavar="SECONDS",
             help="longest pause of each daemon while no work is due (default: by daemon)",
         )
-        parser.add_argument(
-            "--sleep-interval",
-            type=sleep_interval,
-            action="append",
-            default=[],
-            metavar="[DAEMON=]SECONDS",
-            help="let a daemon work in rounds of this duration: after a shorter round, it waits "
-            "the remainder; without a name, all daemons (repeatable)",
-        )
+        add_sleep_intervals(parser)
         parser.add_argument("--with-parent", action="store_true", help="end when the parent ends")
 
     def handle(self, *_args: Any, **options: Any) -> None:

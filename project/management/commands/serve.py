@@ -25,7 +25,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, connections
 from django.utils import timezone
 
-from daemons.management.commands._daemon import sleep_interval
+from daemons.management.commands._daemon import add_sleep_intervals
 from daemons.management.processes import LOOK_EVERY, Child, Children, wait_until
 from daemons.science import worker
 from project import folders, keys
@@ -95,14 +95,7 @@ class Command(BaseCommand):
         workers = max(2, os.cpu_count() or 1)
         add("--workers", type=int, default=workers, help="number of web server processes")
         add("--pause", type=float, help="maximum pause of each daemon between passes, in seconds")
-        add(
-            "--sleep-interval",
-            type=sleep_interval,
-            action="append",
-            default=[],
-            metavar="[DAEMON=]SECONDS",
-            help="minimum duration of the rounds of a daemon, or of all daemons (repeatable)",
-        )
+        add_sleep_intervals(parser)
         add("--sample-work", action="store_true", help="publish the app mersenne and its workunits")
         add("--quiet", action="store_true", help="do not print a banner or create a first account")
 

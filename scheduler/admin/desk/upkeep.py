@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from scheduler.admin.base import has_right
 from scheduler.admin.desk import check_lines
-from scheduler.health import daemon_passes, database_state, invariants
+from scheduler.health import daemon_activity, database_state, invariants
 from scheduler.health.checks import check_runs
 from scheduler.health.checks.check_runs import RunRefused
 from scheduler.health.checks.statement_limit import TIME_LIMIT
@@ -98,7 +98,7 @@ def _context(request: HttpRequest) -> dict[str, Any]:
         "more": max(0, len(unapplied) - _MAX_NAMES),
         "chores": [
             (chore, chore.began_at is not None and chore.began_at < late)
-            for chore in daemon_passes.chores()
+            for chore in daemon_activity.chores()
         ],
         "may_view_runs": may_view_runs,
         "may_request": may_request(request),

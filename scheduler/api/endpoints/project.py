@@ -50,7 +50,8 @@ class DaemonOut(Shown):
     behind_seconds = Duration(
         source="behind",
         allow_null=True,
-        help_text="Time for which the oldest row has been due. Null if no row is due.",
+        help_text="Time for which the oldest work has been due. Null if no work is due, and always "
+        "for `work_generator`, which has no queue.",
     )
     silent_seconds = Duration(
         source="silent",

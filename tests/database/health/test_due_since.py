@@ -11,7 +11,7 @@ from django.utils import timezone
 from daemons import assimilator, file_deleter, purger, registry, transitioner, validator
 from daemons.housekeeper import CHORES
 from scheduler import storage
-from scheduler.health import alerts, daemon_passes, status
+from scheduler.health import alerts, daemon_activity, status
 from scheduler.health.counts import LATE_CHORE
 from scheduler.lifecycle import Axis, FileDeleteState, next_moves
 from scheduler.models import File, Heartbeat, LedgerEntry, ScienceFailure, TrickleUp, Workunit
@@ -30,7 +30,7 @@ READY, DONE = FileDeleteState.READY, FileDeleteState.DONE
 
 
 def since(daemon, now=NOON):
-    return daemon_passes.due_since(now=now)[daemon]
+    return daemon_activity.due_since(now=now)[daemon]
 
 
 def moved(workunit, axis, result=None, at=LONG_AGO):
@@ -58,7 +58,7 @@ def park(stage, subject, app):
 def test_every_daemon_is_on_the_desk_in_the_order_of_the_registry():
     assert [daemon.name for daemon in registry.DAEMONS] == list(status.DAEMONS)
     queued = {daemon.name for daemon in registry.DAEMONS} - {"work_generator"}
-    assert daemon_passes.due_since(now=NOON) == dict.fromkeys(queued)
+    assert daemon_activity.due_since(now=NOON) == dict.fromkeys(queued)
 
 
 def test_timeout_checker_is_behind_from_the_first_passed_deadline_or_look():
@@ -131,6 +131,9 @@ def test_file_deleter_is_not_behind_while_a_backup_holds_deletions():
     File.objects.create(
         name="f", sha256="1", md5="1", nbytes=1, created_at=LONG_AGO, doomed_at=LONG_AGO
     )
+    lock = settings.VAR_DIR / "run" / "backup.lock"
+    assert since("file_deleter") == LONG_AGO
+    assert not lock.exists()  # the daemons create it, which may run as another user
     with storage.deletions_held():
         assert since("file_deleter") is None
     assert since("file_deleter") == LONG_AGO
@@ -156,6 +159,24 @@ def test_purger_is_behind_from_the_end_of_the_time_for_which_workunits_are_kept(
     # The deletion of its files, or a late report, came after this time.
     moved(waiting, Axis.WORKUNIT_FILES, at=NOON - HOUR / 2)
     assert since("purger") == NOON - HOUR / 2
+
+
+def test_without_a_ledger_work_is_due_since_the_report_or_the_end():
+    waiting = a_workunit(transition_at=None)
+    settled(waiting, a_result(waiting, "valid", received_at=NOON - HOUR), assimilate_state=1)
+    assert since("assimilator") == NOON - HOUR
+    finished = settled(a_workunit(transition_at=None), assimilate_state=2, file_delete_state=1)
+    update(finished, finished_at=NOON - HOUR / 2)
+    assert since("file_deleter") == NOON - HOUR / 2
+    result = a_result(finished, "error", file_delete_state=READY)
+    update(result, received_at=LONG_AGO)
+    assert since("file_deleter") == LONG_AGO
+
+
+def test_chores_of_each_pass_are_never_late():
+    each_pass = next(chore for chore in CHORES if not chore.every)
+    Heartbeat.objects.create(name=each_pass.heartbeat, seen_at=LONG_AGO)
+    assert since("housekeeper") is None
 
 
 def test_housekeeper_is_behind_from_the_first_due_chore_of_those_that_exist():

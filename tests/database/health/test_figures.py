@@ -10,7 +10,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from scheduler.health import daemon_passes, figures
+from scheduler.health import daemon_activity, figures
 from scheduler.health.facts import PassCounts
 from scheduler.health.rules import alert_texts
 from scheduler.models import Heartbeat, ScienceFailure
@@ -59,15 +59,15 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_rows():
     for _ in range(3):
         workunit = a_workunit(an_app())
         a_result(workunit, "sent", host=a_host())
-        daemon_passes.add(f"d{workunit.pk}", PassCounts(passes=1), now=NOON)
+        daemon_activity.add_passes(f"d{workunit.pk}", PassCounts(passes=1), now=NOON)
     assert statements() == before <= 9
 
 
 def test_passes_of_several_processes_are_added():
     for rows in (3, 4):
         counts = PassCounts(passes=1, failed_passes=1, examined_rows=rows, busy_seconds=0.5)
-        daemon_passes.add("validator", counts, now=NOON)
-    assert daemon_passes.read() == {"validator": PassCounts(2, 2, 7, 1.0)}
+        daemon_activity.add_passes("validator", counts, now=NOON)
+    assert daemon_activity.passes() == {"validator": PassCounts(2, 2, 7, 1.0)}
     assert Heartbeat.objects.get(name="daemon validator").seen_at == NOON
 
 

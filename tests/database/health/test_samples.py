@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from daemons import housekeeper
-from scheduler.health import daemon_passes, recent, samples
+from scheduler.health import daemon_activity, recent, samples
 from scheduler.health.facts import PassCounts
 from scheduler.health.samples import HOURS_KEPT, MINUTES_KEPT, Period
 from scheduler.models import Refusal, ScienceFailure, StatusSample
@@ -25,7 +25,7 @@ def kept():
 
 def test_sample_has_the_figures_of_work_people_daemons_and_disk():
     a_workunit(an_app())
-    daemon_passes.add("validator", PassCounts(passes=2, examined_rows=17), now=NOON)
+    daemon_activity.add_passes("validator", PassCounts(passes=2, examined_rows=17), now=NOON)
     assert samples.take(now=NOON) == 1
     [sample] = samples.read(Period.DAY, now=NOON)
     assert sample.at == NOON

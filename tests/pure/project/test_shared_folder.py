@@ -80,14 +80,16 @@ def test_only_files_of_counters_are_deleted_from_a_folder_of_the_operator(tmp_pa
     folder, elsewhere = tmp_path / "own", tmp_path / "elsewhere.db"
     elsewhere.write_bytes(b"kept")
     (folder / "sub.db").mkdir(parents=True)
-    kept = [folder / "notes.txt", folder / "counter_1.db.old", folder / "sub.db" / "counter_1.db"]
+    names = ("notes.txt", "data.db", "counter_1.db.old", "my_counter_1.db", "sub.db/counter_1.db")
+    kept = [folder / name for name in names]
     for path in (folder / "counter_1.db", folder / "gauge_liveall_1.db", *kept):
         path.touch()
-    (folder / "link.db").symlink_to(elsewhere)
-    (folder / "broken.db").symlink_to(tmp_path / "missing")
+    links = {"counter_2.db", "counter_3.db"}
+    (folder / "counter_2.db").symlink_to(elsewhere)
+    (folder / "counter_3.db").symlink_to(tmp_path / "missing")
     empty(folder)
-    names = {path.name for path in folder.iterdir()}
-    assert names == {"notes.txt", "counter_1.db.old", "sub.db", "link.db", "broken.db"}
+    left = {path.name for path in folder.iterdir()}
+    assert left == {path.relative_to(folder).parts[0] for path in kept} | links
     assert all(path.exists() for path in kept)
     assert elsewhere.read_bytes() == b"kept"
 

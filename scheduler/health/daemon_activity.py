@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from django.conf import settings
@@ -25,12 +25,12 @@ class ChoreRun(NamedTuple):
     failures: int
 
 
-def add(daemon: str, counts: PassCounts, *, now: datetime) -> None:
+def add_passes(daemon: str, counts: PassCounts, *, now: datetime) -> None:
     """Add the passes of one process to the counts of its daemon; one statement."""
     sql.execute("health/add_passes", {"name": f"{_PREFIX}{daemon}", "now": now, **asdict(counts)})
 
 
-def read() -> dict[str, PassCounts]:
+def passes() -> dict[str, PassCounts]:
     """Return the counts of each daemon that has run, since the installation of the project."""
     rows = Heartbeat.objects.filter(name__startswith=_PREFIX)
     return {
@@ -59,10 +59,11 @@ def due_since(*, now: datetime) -> dict[str, datetime | None]:
     """Return the time since which the oldest work of each daemon has been due, or None.
 
     One statement.  The work generator has no queue, so it is left out.  The file deleter has None
-    while a backup holds deletions.
+    while a backup holds deletions.  Chores of each pass are due at any time, and do not count.
     """
     # By dotted name, because `scheduler` must not import `daemons`.
-    chores: tuple[Any, ...] = import_string("daemons.housekeeper.CHORES")
+    all_chores: tuple[Any, ...] = import_string("daemons.housekeeper.CHORES")
+    chores = [chore for chore in all_chores if chore.every]
     params = {
         "now": now,
         "purge_after": settings.PROJECT.purge_after,
@@ -71,3 +72,9 @@ def due_since(*, now: datetime) -> dict[str, datetime | None]:
     }
     since = sql.fetch_one("health/read_due_since", params) or {}
     return since | {"file_deleter": None} if storage.are_deletions_held() else since
+
+
+def lag(due_since: datetime | None, *, now: datetime) -> timedelta | None:
+    """Return the time for which work has been due, or None if no work is due."""
+    # The process that recorded the time may have a clock that is ahead of this one.
+    return None if due_since is None else max(timedelta(0), now - due_since)
