@@ -814,7 +814,7 @@ def test_confirmed_cancellation_calls_the_cancel_operation(
         asked.append({"ids": ids, **given})
         return Became(changed=2, already=1, finished=0)
 
-    monkeypatch.setattr(workunits.operations, "cancel_chunks", spy)
+    monkeypatch.setattr(workunits.operations, "cancel_in_chunks", spy)
     chosen = rows["workunits"][1:3]
     answer = act(admin, "cancel", *chosen, confirmed="yes")
     assert asked[0]["ids"] == [workunit.pk for workunit in chosen]
