@@ -16,6 +16,9 @@ MANAGE := $(BIN)/python manage.py
 OPENAPI := docs/reference/openapi.yaml
 # The files of tests with one of these marks: collecting all others takes half a minute.
 marked = $$(grep -rlE 'mark\.($(1))\b' tests --include='test_*.py'
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --require-hashes --no-deps --no-compile
+# All cores compile modules faster than pip, which uses one.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
 DOCS := $(wildcard *.md docs/*.md docs/*/*.md client/README.md)
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/client
@@ -52,9 +55,7 @@ test: $(VENV)/.stamp-dev ## the tests, as before a commit; T=tests/pure for one 
 ifneq ($(T),)
 	@$(BIN)/pytest $(T)
 else
-	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --ignore=tests/house -m "not (story or stock_client or lengthy or long or fuzz)"
-	@$(BIN)/pytest $(call marked,story)) -n $(WORKERS) --dist loadgroup \
-		-m "story and not (stock_client or lengthy)" --no-header
+	@$(BIN)/pytest -n $(WORKERS) --dist loadgroup --ignore=tests/house -m "not (stock_client or lengthy or long or fuzz)"
 endif
 
 test-story: $(VENV)/.stamp-dev ## the stories with unmodified BOINC clients, and other long ones
@@ -140,10 +141,12 @@ $(VENV)/.stamp-venv:
 
 $(VENV)/.stamp-run: requirements.txt | $(VENV)/.stamp-venv
 	@echo "Installing what Manyhands needs into $(VENV); the first time takes up to a minute."
-	@$(BIN)/python -m pip install --quiet --quiet --require-hashes -r requirements.txt
+	@$(INSTALL) -r requirements.txt
+	@$(COMPILE)
 	@touch $@
 
 $(VENV)/.stamp-dev: requirements-dev.txt | $(VENV)/.stamp-run
 	@echo "Installing what its tests and checks need into $(VENV)."
-	@$(BIN)/python -m pip install --quiet --quiet --require-hashes -r requirements-dev.txt
+	@$(INSTALL) -r requirements-dev.txt
+	@$(COMPILE)
 	@touch $@
