@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from queue import SimpleQueue
@@ -38,6 +38,8 @@ LONGEST = 120.0
 LIMIT_MINUTES = 30.0
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 _FAILURES, _UNUSABLE, _TOO_SLOW = 1, 2, 3
+#: The number of slowest rules that are shown, because their tests should be faster.
+_SLOWEST = 10
 _QUIET = ("-q", "--no-header", "--tb=line")
 
 
@@ -57,13 +59,15 @@ class Attempt:
 class Outcome:
     """The result of an attempt: the test that failed, or the output if none did.
 
-    `was_run` is False if the time limit passed before the end of its runs.
+    `was_run` is False if the time limit passed before the end of its runs.  `seconds` is the
+    duration of its runs.
     """
 
     title: str
     caught_by: str
     said: str = ""
     was_run: bool = True
+    seconds: float = 0.0
 
     @property
     def is_caught(self) -> bool:
@@ -236,8 +240,10 @@ def _try_all(
 
     def outcome_of(attempt: Attempt) -> Outcome:
         warm = idle.get()
+        began = time.monotonic()
         try:
-            return _try(attempt, warm, deadline)
+            outcome = _try(attempt, warm, deadline)
+            return replace(outcome, seconds=time.monotonic() - began)
         finally:
             idle.put(warm)
 
@@ -269,9 +275,10 @@ def _try(attempt: Attempt, warm: WarmPytest, deadline: float) -> Outcome:
 
 
 def _table(outcomes: list[Outcome]) -> Table:
-    table = Table("rule that was switched off", "noticed by", box=None, pad_edge=False)
+    table = Table("rule that was switched off", "noticed by", "s", box=None, pad_edge=False)
     for one in outcomes:
-        table.add_row(escape(one.title), escape(one.caught_by) or "[bold red]nobody[/]")
+        noticed_by = escape(one.caught_by) or "[bold red]nobody[/]"
+        table.add_row(escape(one.title), noticed_by, f"{one.seconds:.1f}")
     return table
 
 
@@ -285,6 +292,13 @@ def _report(outcomes: list[Outcome], console: Console, *, seconds: float, minute
     console.print(
         f"{len(outcomes) - len(skipped)} rules switched off, {len(outcomes) - len(escaped) - len(skipped)} "
         f"caught, {len(escaped)} escaped ({seconds:.0f} s)."
+    )
+    slowest = sorted(outcomes, key=lambda one: one.seconds, reverse=True)[:_SLOWEST]
+    console.print(
+        "The slowest:",
+        *(f"{one.seconds:.1f} s  {one.title}" for one in slowest),
+        sep="\n  ",
+        markup=False,
     )
     if skipped:
         console.print("\nNot tried:", *skipped, sep="\n  ", markup=False)

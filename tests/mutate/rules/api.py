@@ -131,7 +131,7 @@ RULES = (
     Switch(
         "An idempotency key cannot be reused for another request",
         Code("scheduler.people.idempotency:_replayed", _replayed_for_any_request),
-        (ONCE,),
+        (f"{ONCE}::test_another_body_with_the_same_idempotency_key_is_refused",),
     ),
     Switch(
         "Published files are held before the idempotency key is claimed",
@@ -141,7 +141,7 @@ RULES = (
     Switch(
         "Rows of another account are not visible",
         Code("scheduler.api.viewer:viewer_of", always(None)),
-        (STRANGERS,),
+        (f"{STRANGERS}::test_no_filter_shows_rows_of_another_account",),
     ),
     Switch(
         "A workunit, batch or host is named by its id or its name",
@@ -168,7 +168,7 @@ RULES = (
     Switch(
         "A page of an account's own rows has no rows of other accounts",
         Code("scheduler.people.own_pages:page", _everybodys),
-        (OWN_PAGES, STRANGERS),
+        (f"{STRANGERS}::test_operations_on_rows_of_another_account_return_404",),
     ),
     Switch(
         "A page of an account's own rows is read by its batches if a scan would be long",
@@ -178,12 +178,12 @@ RULES = (
     Switch(
         "An account lists and revokes only its own tokens",
         Code("scheduler.people.api_tokens:of_account", _all_tokens),
-        (GUESSED, STRANGERS),
+        (f"{GUESSED}::test_token_of_another_account_is_neither_listed_nor_revoked",),
     ),
     Switch(
         "A token cannot be used outside of its scopes",
         Code("scheduler.api.authentication:may", always(True)),
-        (STRANGERS,),
+        (f"{STRANGERS}::test_owner_has_access_to_their_own_rows",),
     ),
     Switch(
         "A scope is effective only if the account has the right that it needs",
@@ -201,12 +201,12 @@ RULES = (
     Switch(
         "Wrong passwords from one network for one account are limited",
         Code("scheduler.people.throttle:_charge", made=_roomy("account-network")),
-        (THROTTLE, GUESSED),
+        (f"{GUESSED}::test_ten_wrong_passwords_for_an_account_are_throttled_with_a_delay",),
     ),
     Switch(
         "Wrong passwords from one network are limited",
         Code("scheduler.people.throttle:_charge", made=_roomy("network")),
-        (THROTTLE, GUESSED),
+        (f"{GUESSED}::test_wrong_passwords_from_one_address_for_many_accounts_are_throttled",),
     ),
     Switch(
         "Wrong passwords for one account from new networks are limited",
@@ -256,17 +256,19 @@ RULES = (
     Switch(
         "A change of a team with If-Match locks the account before the team",
         Code("scheduler.api.endpoints.people.teams:MyTeam.lock_first", always(None)),
-        (MATCHING,),
+        (
+            f"{MATCHING}::test_change_of_a_team_by_an_administrator_and_their_dismissal_do_not_deadlock",
+        ),
     ),
     Switch(
         "A network that an account logged in from is exempt from the account's limit",
         Code("scheduler.people.throttle:_has_logged_in_from", always(False)),
-        (THROTTLE,),
+        (f"{THROTTLE}::test_account_owner_can_log_in_while_many_networks_guess_passwords",),
     ),
     Switch(
         "A correct password refunds its charges",
         Code("scheduler.people.throttle:refund", always(None)),
-        (THROTTLE, GUESSED),
+        (f"{THROTTLE}::test_correct_passwords_are_not_throttled",),
     ),
     Switch(
         "An account that loses the permission to submit keeps its share and logical start",
@@ -284,12 +286,12 @@ RULES = (
     Switch(
         "A change is refused if the resource changed since the ETag was issued",
         Code("scheduler.api.http.matching:_lock", always(None)),
-        (MATCHING,),
+        (f"{MATCHING}::test_one_of_two_concurrent_changes_succeeds",),
     ),
     Switch(
         "A change of a queue with If-Match locks its claims before its row",
         Code("scheduler.api.endpoints.queues:OneQueue.lock_first", always(None)),
-        (MATCHING,),
+        (f"{MATCHING}::test_change_with_if_match_and_another_change_do_not_deadlock",),
     ),
     Switch(
         "Problems have the hint in a separate field",

@@ -33,7 +33,7 @@ RULES = (
     Switch(
         "All results of a workunit go to the homogeneous redundancy class of the first host",
         Code("scheduler.dispatch.rules.fit:_class_misfit", always(None)),
-        (SELECTION, CHOOSING),
+        (f"{CHOOSING}::test_second_result_is_sent_only_to_a_host_of_the_same_hr_class",),
     ),
     Switch(
         "The homogeneous redundancy class of the first host is stored",
@@ -42,7 +42,7 @@ RULES = (
             "CASE WHEN a.hr_type > 0 AND w.hr_class = 0 THEN chosen.hr_class ELSE w.hr_class END",
             "w.hr_class",
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_second_result_is_sent_only_to_a_host_of_the_same_hr_class",),
     ),
     Switch(
         "The app version of the first result is stored",
@@ -52,17 +52,17 @@ RULES = (
             "THEN chosen.app_version_id ELSE w.app_version_id END",
             "w.app_version_id",
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_all_results_use_the_same_version_with_homogeneous_app_version",),
     ),
     Switch(
         "A client with its own app versions is sent no published version",
         Code("scheduler.dispatch.catalog:Catalog.own_versions", made=_published_ones),
-        (ANONYMOUS,),
+        (f"{ANONYMOUS}::test_flops_estimate_and_bound_are_scaled_by_the_flops_of_app_info",),
     ),
     Switch(
         "Only native apps allow volunteers' own app versions",
         Code("scheduler.dispatch.facts:AppFacts.takes_own_versions", True),
-        (ANONYMOUS,),
+        (f"{ANONYMOUS}::test_app_that_excludes_the_anonymous_platform_sends_no_work",),
     ),
     Switch(
         "A host without a matching version is delayed for a day only if other versions exist",
@@ -72,12 +72,12 @@ RULES = (
     Switch(
         "A workunit sent to an untrusted host is replicated",
         Code("scheduler.dispatch.rules.fit:Judge._needs_replication", always(False)),
-        (SELECTION, CHOOSING),
+        (f"{CHOOSING}::test_workunit_sent_to_an_untrusted_host_is_replicated",),
     ),
     Switch(
         "A workunit sent to a trusted host is not replicated",
         Code("scheduler.dispatch.rules.trust:is_trusted", always(False)),
-        (SELECTION, CHOOSING),
+        (f"{CHOOSING}::test_workunit_sent_to_a_trusted_host_gets_a_quorum_of_one",),
     ),
     Switch(
         "Trusted hosts are spot-checked",
@@ -91,7 +91,7 @@ RULES = (
             "FROM chosen WHERE replicate",
             "FROM chosen WHERE FALSE",
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_workunit_sent_to_an_untrusted_host_is_replicated",),
     ),
     Switch(
         "An account gets at most one result of a workunit",
@@ -106,7 +106,7 @@ RULES = (
     Switch(
         "Reliable hosts get less time for a retry",
         Code("scheduler.dispatch.rules.fit:_delay", lambda candidate, *_: candidate.delay_bound),
-        (SELECTION, CHOOSING),
+        (f"{CHOOSING}::test_retry_is_sent_only_to_a_reliable_host_with_half_the_delay_bound",),
     ),
     Switch(
         "A host gets at most its daily quota of results",
@@ -160,7 +160,7 @@ RULES = (
     Switch(
         "A result that the project aborted does not count against the host",
         Code("scheduler.results.rules.reports:is_the_hosts_fault", always(True)),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_result_aborted_by_the_project_does_not_reduce_the_quota",),
     ),
     Switch(
         "In-progress limits include unacknowledged assignments",
@@ -179,7 +179,7 @@ RULES = (
             "SET acknowledged_at = %(now)s::timestamptz",
             "SET acknowledged_at = NULL",
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_a_result_is_acknowledged_when_the_client_lists_it",),
     ),
     Switch(
         "A result that a client keeps losing is given up",
@@ -232,12 +232,12 @@ RULES = (
     Switch(
         "Results assigned in one request are queued one after another",
         Code("scheduler.dispatch.rules.selection:_devices", always(float("inf"))),
-        (SELECTION, CHOOSING),
+        (f"{CHOOSING}::test_host_gets_no_more_work_than_it_can_report_before_the_deadline",),
     ),
     Switch(
         "Estimates consider the active fraction of a host",
         Code("scheduler.dispatch.rules.estimates:active_fraction", always(1.0)),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_host_with_low_availability_is_refused_work_it_would_report_late",),
     ),
     Switch(
         "The fastest version is chosen",
@@ -276,7 +276,7 @@ RULES = (
             "scheduler.boinc.translate:work_requests",
             made=lambda original: lambda *args: tuple(reversed(original(*args))),
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_gpu_version_is_sent_first_with_its_gpu_usage",),
     ),
     Switch(
         "A device that the volunteer switched off is not used",
@@ -284,7 +284,7 @@ RULES = (
             "scheduler.boinc.translate:_taste",
             made=lambda original: lambda *args: _without(original(*args), devices_off=frozenset()),
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_gpu_disabled_in_the_preferences_gets_no_work",),
     ),
     Switch(
         "Preferences of another account are not stored",
@@ -298,7 +298,7 @@ RULES = (
             "ORDER BY r.priority # -1 ASC, r.workunit_id ASC",
             "ORDER BY r.workunit_id ASC",
         ),
-        ("tests/faces/boinc/test_scheduler.py", CHOOSING),
+        (f"{CHOOSING}::test_urgent_results_are_sent_before_a_long_queue",),
     ),
     Switch(
         "Apps get shares of the sent results by their weights",
@@ -314,7 +314,7 @@ RULES = (
             Sql("dispatch/read_candidates", "AND r.target_id = stream.target_id", ""),
             Code("scheduler.dispatch.rules.allotment:_is_mine", always(True)),
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_targeted_workunits_are_sent_only_to_the_target_and_first",),
     ),
     Switch(
         "Targeted work comes first",
@@ -328,7 +328,7 @@ RULES = (
             "r.host_id = %(host_id)s::bigint OR (r.target_kind = {{Target.HOST}} AND r.target_id = %(host_id)s::bigint)",
             "FALSE",
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_broadcast_workunit_is_sent_to_every_host_once",),
     ),
     Switch(
         "Work with a keyword that the volunteer rejects is not sent",
@@ -343,7 +343,7 @@ RULES = (
     Switch(
         "Work of non-CPU-intensive apps is sent without a work request",
         Sql("hosts/recognize", "app.non_cpu_intensive AND NOT app.deprecated", "FALSE"),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_non_cpu_intensive_result_is_sent_without_a_work_request",),
     ),
     Switch(
         "Workunits of a size class are preferred on hosts of the same speed class",
@@ -353,7 +353,7 @@ RULES = (
     Switch(
         "Work is preferred on hosts that have its input files",
         Code("scheduler.dispatch.rules.scoring:locality_score", always(0.0)),
-        (SELECTION, CHOOSING),
+        (f"{CHOOSING}::test_work_with_sticky_files_that_the_host_has_is_sent_first",),
     ),
     Switch(
         "Beta apps are sent only to volunteers who accept them",
@@ -363,7 +363,7 @@ RULES = (
     Switch(
         "Only apps that the volunteer selected are sent",
         Code("scheduler.dispatch.rules.scoring:refuses_app", always(False)),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_a_volunteer_who_selected_other_apps_gets_a_message",),
     ),
     Switch(
         "A volunteer's own limit of results in progress is respected",
@@ -371,7 +371,7 @@ RULES = (
             "scheduler.boinc.translate:_taste",
             made=lambda original: lambda *args: _without(original(*args), max_held=None),
         ),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_max_jobs_preference_limits_results_in_progress",),
     ),
     Switch(
         "Permanent refusals are stored by workunit and host",
@@ -381,7 +381,7 @@ RULES = (
     Switch(
         "The decisions of the last request are stored with the host",
         Code("scheduler.boinc.translate:decision", always(None)),
-        (CHOOSING,),
+        (f"{CHOOSING}::test_repeated_refusal_of_a_workunit_is_stored_once_per_host",),
     ),
     Switch(
         "Hosts with a barred operating system or processor get no work",

@@ -68,8 +68,7 @@ RULES = (
         "Claims of versions are scaled to the least cost",
         Code("scheduler.credit.rules.adaptive_credit:version_scales", always(({}, None))),
         (
-            ADAPTIVE,
-            HOUSEKEEPER,
+            f"{HOUSEKEEPER}::test_app_version_credit_is_scaled_to_the_cheapest_version_and_its_cost_is_stored",
         ),
     ),
     Switch(
@@ -100,17 +99,17 @@ RULES = (
             "NULL",
             package="daemons.sql",
         ),
-        (APP_CREDITS,),
+        (f"{APP_CREDITS}::test_count_waits_for_a_validator_that_has_inserted_entries",),
     ),
     Switch(
         "A merge of computers waits while credit by app is counted",
         Code("scheduler.hosts.merge_hosts:_lock_app_credit_cursor", always(None)),
-        (APP_CREDITS,),
+        (f"{APP_CREDITS}::test_merge_waits_for_a_chunk_and_moves_what_it_counted",),
     ),
     Switch(
         "A valid result that was not compared does not increase trust",
         Code("daemons.validator.learning:earns_trust", always(True)),
-        (CREDIT,),
+        (f"{CREDIT}::test_valid_result_without_a_second_host_earns_no_trust",),
     ),
     Switch(
         "Valid results raise the daily quota",
@@ -125,12 +124,12 @@ RULES = (
     Switch(
         "Records of hosts and versions are updated under a lock",
         Sql("lock_host_app_versions", "FOR NO KEY UPDATE", "", package="daemons.sql"),
-        (CREDIT,),
+        (f"{CREDIT}::test_concurrent_loss_of_trust_waits_for_the_validator_and_prevails",),
     ),
     Switch(
         "Only averages without recent credit decay",
         Sql("decay_averages", "AND expavg_at < %(before)s::timestamptz", "", package="daemons.sql"),
-        (HOUSEKEEPER,),
+        (f"{HOUSEKEEPER}::test_average_credit_granted_recently_or_never_does_not_decay",),
     ),
     Switch(
         "The housekeeper runs a chore only when it is due",
@@ -155,7 +154,7 @@ RULES = (
     Switch(
         "Unhandled trickles are kept",
         Sql("drop_orphaned_trickles_up", "AND handled_at IS NOT NULL", "", package="daemons.sql"),
-        (HOUSEKEEPER,),
+        (f"{HOUSEKEEPER}::test_old_messages_of_purged_results_are_deleted",),
     ),
     Switch(
         "The census ignores versions with few samples",
@@ -165,7 +164,7 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (HOUSEKEEPER,),
+        (f"{HOUSEKEEPER}::test_hosts_are_divided_by_speed_into_the_size_classes_of_the_app",),
     ),
     Switch(
         "The census considers the active fraction of a host",
@@ -175,6 +174,6 @@ RULES = (
             "1",
             package="daemons.sql",
         ),
-        (HOUSEKEEPER,),
+        (f"{HOUSEKEEPER}::test_host_speed_for_size_classes_is_multiplied_by_the_on_fraction",),
     ),
 )

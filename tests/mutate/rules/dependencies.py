@@ -24,14 +24,14 @@ RULES = (
     Switch(
         "Dependencies that form a cycle are refused",
         Code("scheduler.work.rules.dependency_graphs:find_cycle", always(())),
-        (GRAPHS, DEPENDENCIES),
+        (f"{DEPENDENCIES}::test_long_cycle_is_shortened_in_the_message",),
     ),
     Switch(
         "A cycle through existing dependencies is refused",
         Sql(
             "work/read_descendants", "WHERE dependency.parent_id = reached.child_id", "WHERE FALSE"
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_long_cycle_through_existing_workunits_is_refused",),
     ),
     Switch(
         "Changes of the dependencies of a submitter exclude each other",
@@ -45,7 +45,7 @@ RULES = (
             "AND b.submitter_id IS NOT DISTINCT FROM %(account_id)s::bigint",
             "AND (TRUE OR %(account_id)s::bigint IS NULL)",
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_workunits_of_another_submitter_are_unknown",),
     ),
     Switch(
         "Only a canonical result meets a dependency",
@@ -61,7 +61,7 @@ RULES = (
             "AND w.release_state = {{ReleaseState.INACTIVE}}",
             "AND TRUE",
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_revalidation_does_not_take_back_a_release",),
     ),
     Switch(
         "The failure of a workunit is recorded in those that depend on it",
@@ -88,7 +88,9 @@ RULES = (
             "SET dependency_failed_at = CASE WHEN counted.has_failed THEN %(now)s::timestamptz "
             "ELSE w.dependency_failed_at END, pending_dependency_count = counted.unmet",
         ),
-        (DEPENDENCIES,),
+        (
+            f"{DEPENDENCIES}::test_removed_dependency_on_a_failed_workunit_has_no_effect_beside_a_batch",
+        ),
     ),
     Switch(
         "A failed batch ends the workunits that wait for it, also if they waited for others",
@@ -115,12 +117,12 @@ RULES = (
             "WHEN linked.is_child THEN {{ReleaseState.INACTIVE}}",
             "WHEN FALSE THEN {{ReleaseState.INACTIVE}}",
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_held_workunit_becomes_inactive_when_it_becomes_a_continuation",),
     ),
     Switch(
         "A continuation in the same submission is created inactive",
         Code("scheduler.work.submission.submit:Pipeline.note_dependencies", always(None)),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_continuation_in_the_same_submission_waits",),
     ),
     Switch(
         "The retry of a workunit waits for the retries of its parents",
@@ -134,7 +136,7 @@ RULES = (
     Switch(
         "A retry waits for the end of a parent that is being judged",
         Sql("work/lock_failed_graph", "UNION SELECT linked.id FROM linked", ""),
-        (RACES,),
+        (f"{RACES}::test_retry_waits_for_the_end_of_a_parent_that_is_being_judged",),
     ),
     Switch(
         "Workunits with dependencies are retried after the others, in one transaction",
@@ -143,12 +145,12 @@ RULES = (
             "AND has_parents = %(are_joined)s::boolean",
             "AND (TRUE OR %(are_joined)s::boolean)",
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_retry_does_not_depend_on_the_order_of_submission",),
     ),
     Switch(
         "A workunit that also waits for its batch is not released by its parents alone",
         Sql("work/recount_dependencies", "+ w.waits_for_batch::integer", "+ 0"),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_workunit_waits_for_its_parents_and_for_its_batch",),
     ),
     Switch(
         "A parent is kept until its children have ended",
@@ -163,7 +165,7 @@ RULES = (
     Switch(
         "A failed parent is kept until its children are purged",
         Sql("lease_purgeable", "w.error_mask <> 0 OR (", "FALSE OR (", _DAEMONS),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_failed_parent_is_kept_until_its_children_are_purged",),
     ),
     Switch(
         "Purged workunits take their dependencies with them",
@@ -173,7 +175,7 @@ RULES = (
             "DELETE FROM dependency WHERE FALSE AND",
             _DAEMONS,
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_parent_is_kept_until_its_children_have_ended",),
     ),
     Switch(
         "The archive keeps the dependencies",
@@ -183,7 +185,7 @@ RULES = (
             "WHERE FALSE",
             _DAEMONS,
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_archive_keeps_the_dependencies",),
     ),
     Switch(
         "fsck finds wrong counts of dependencies",
@@ -203,7 +205,7 @@ RULES = (
     Switch(
         "fsck finds workunits that were released early",
         Sql("dependencies_were_met", "AND p.canonical_result_id IS NULL", "AND FALSE", _INVARIANTS),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_fsck_finds_an_early_release",),
     ),
     Switch(
         "fsck finds dependencies without workunits",
@@ -213,12 +215,12 @@ RULES = (
             "FALSE AND",
             _INVARIANTS,
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_fsck_finds_an_edge_without_its_workunits",),
     ),
     Switch(
         "A group is complete when its dependencies are met",
         Code("scheduler.results.rules.replication:is_complete_group", always(False)),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_group_is_complete_when_its_dependencies_are_met",),
     ),
     Switch(
         "No assimilator is called for a group that fails",
@@ -226,16 +228,16 @@ RULES = (
             "scheduler.results.rules.verdicts:Verdict.ends_group",
             property(lambda verdict: verdict.complete),
         ),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_failed_group_ends_without_an_assimilator",),
     ),
     Switch(
         "A group has no command",
         Code("scheduler.work.submission.rules.new_workunits:_command_of_group", always(())),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_group_with_a_command_or_results_is_refused",),
     ),
     Switch(
         "fsck finds groups with results",
         Sql("groups_have_no_results", "WHERE w.is_group AND (", "WHERE FALSE AND (", _INVARIANTS),
-        (DEPENDENCIES,),
+        (f"{DEPENDENCIES}::test_fsck_finds_a_group_with_results_and_one_that_is_not_ended",),
     ),
 )

@@ -35,7 +35,7 @@ RULES = (
     Switch(
         "Submitters release only workunits with a code",
         Sql("work/set_release_state", "AND hold_code IS NULL\n", "AND FALSE\n"),
-        (HOLDING, API_HOLDING, STAFF_HOLDS),
+        (f"{API_HOLDING}::test_submitter_cannot_release_what_staff_hold_but_staff_can",),
     ),
     Switch(
         "A hold without a code replaces the code of the submitter",
@@ -90,12 +90,12 @@ RULES = (
     Switch(
         "The conditions of a filter are limited",
         Code(f"{_EXPRESSIONS}:MAX_CONDITIONS", 1000),
-        (FILTERS,),
+        (f"{FILTERS}::test_everything_that_is_no_listed_field_operator_or_value_is_refused",),
     ),
     Switch(
         "The values of a filter have the type of the field",
         Code(f"{_EXPRESSIONS}:_READERS", made=lambda readers: dict.fromkeys(readers, str)),
-        (FILTERS, SEARCH),
+        (f"{FILTERS}::test_everything_that_is_no_listed_field_operator_or_value_is_refused",),
     ),
     Switch(
         "A value in a command line is quoted",

@@ -46,12 +46,12 @@ RULES = (
             "AND NOT EXISTS ( SELECT FROM file_hold AS hold "
             "WHERE hold.file_id = file.id AND hold.until > %(now)s::timestamptz )",
         ),
-        (WALKS,),
+        (f"{WALKS}::test_random_walks_keep_needed_files_and_delete_unneeded_files",),
     ),
     Switch(
         "A file that a workunit names is not marked for deletion",
         Sql("files/mark_unused_files", _looks("workunit_file", "input")),
-        (WALKS,),
+        (f"{WALKS}::test_random_walks_keep_needed_files_and_delete_unneeded_files",),
     ),
     Switch(
         "A file of an app version is not marked for deletion",
@@ -61,7 +61,7 @@ RULES = (
     Switch(
         "A file is deleted only after its mark for deletion is committed",
         Code("daemons.file_deleter:_drop_references", made=_within_the_transaction),
-        (WALKS,),
+        (f"{WALKS}::test_random_walks_keep_needed_files_and_delete_unneeded_files",),
     ),
     Switch(
         "Inputs that could not be deleted are an error of their workunit",
@@ -81,7 +81,7 @@ RULES = (
     Switch(
         "A submission keeps its files from being marked for deletion until it commits",
         Sql("files/lock_known_files", "FOR SHARE"),
-        (WALKS,),
+        (f"{WALKS}::test_random_walks_keep_needed_files_and_delete_unneeded_files",),
     ),
     Switch(
         "Files are locked before the check that they have no references",
@@ -96,7 +96,7 @@ RULES = (
     Switch(
         "File names are never reused",
         Code("scheduler.files.download_files:int_to_base36", always("0")),
-        (WALKS,),
+        (f"{WALKS}::test_random_walks_keep_needed_files_and_delete_unneeded_files",),
     ),
     Switch(
         "A published file that has a row is not antique",

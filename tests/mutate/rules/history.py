@@ -66,24 +66,26 @@ RULES = (
     Switch(
         "Successes that were received before end_before are validated after it",
         Code("scheduler.results.rules.replication:came_in_time", always(False)),
-        (REPLICATION,),
+        (f"{REPLICATION}::test_successes_received_before_end_before_are_validated_after_it",),
     ),
     Switch(
         "Successes that were received after end_before are not validated",
         Code("scheduler.results.rules.replication:came_in_time", always(True)),
-        (REPLICATION, TIMEOUTS),
+        (f"{TIMEOUTS}::test_workunit_reported_too_late_expires_without_validation",),
     ),
     Switch(
         "A workunit that waits for the validator is not woken at its end again and again",
         Sql("wake_expired_workunits", "AND NOT need_validate", "", package="daemons.sql"),
-        (TIMEOUTS,),
+        (
+            f"{TIMEOUTS}::test_workunit_reported_in_time_is_not_woken_at_its_end_while_the_validator_works",
+        ),
     ),
     Switch(
         "The start offset is random",
         Code(
             "scheduler.work.submission.rules.new_workunits:with_start_offset", made=_with_draw_zero
         ),
-        (SUBMISSION, BULK),
+        (f"{BULK}::TestTheSameRows::test_start_offset_gives_each_workunit_its_own_start",),
     ),
     Switch(
         "A workunit with a start offset can always start before its end",
@@ -93,7 +95,7 @@ RULES = (
     Switch(
         "The names of TDF and TDF2 are other names of fields",
         Code("scheduler.work.submission.rules.work_from_dicts:_OTHER_NAMES", {}),
-        (SUBMISSION, BULK),
+        (f"{BULK}::TestTheSameRows::test_other_name_of_a_field_replaces_the_default_of_the_app",),
     ),
     Switch(
         "The limit of retries of Eve limits errors and results",
@@ -119,7 +121,7 @@ RULES = (
     Switch(
         "A further replica is not a round",
         Code("scheduler.work.rules.rounds:number_rounds", made=_as_one_replica),
-        (ROUNDS, HISTORY),
+        (f"{ROUNDS}::test_round_is_the_number_of_failures_and_timeouts_before",),
     ),
     Switch(
         "The end of a workunit has the time of the ledger",
@@ -156,7 +158,7 @@ RULES = (
     Switch(
         "Usage samples are deleted after the configured time",
         Code("daemons.housekeeper:CHORES", made=_without_old_usage),
-        (HOUSEKEEPER,),
+        (f"{HOUSEKEEPER}::test_usage_samples_are_deleted_after_the_configured_time",),
     ),
     Switch(
         "A sample before its result was sent has the time of its arrival",
@@ -186,12 +188,12 @@ RULES = (
     Switch(
         "scientist history prints the errors of each round",
         Code("scientist.commands.history:_errors", always(())),
-        (SCIENTIST,),
+        (f"{SCIENTIST}::test_history_prints_the_number_of_a_replica_if_there_are_several",),
     ),
     Switch(
         "scientist history prints the newest known usage of an attempt",
         Code("scientist.commands.history:_last", always(None)),
-        (SCIENTIST,),
+        (f"{SCIENTIST}::test_history_prints_the_rounds_with_their_usage_and_errors",),
     ),
     # Requested resources
     Switch(

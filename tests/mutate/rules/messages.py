@@ -17,7 +17,7 @@ RULES = (
     Switch(
         "Only the previewed state of news is changed",
         Code("scheduler.messages.news:fingerprint", always("x")),
-        (FEEDS, NEWS_PAGES),
+        (f"{NEWS_PAGES}::test_confirmation_of_an_older_state_shows_a_new_preview",),
     ),
     Switch(
         "A repeated trickle is stored once",
@@ -82,7 +82,7 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (HANDLER,),
+        (f"{HANDLER}::test_deadline_that_has_passed_is_not_extended",),
     ),
     Switch(
         "A handler that lost the lease of a trickle settles nothing",
@@ -92,7 +92,7 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (HANDLER,),
+        (f"{HANDLER}::test_handler_with_an_expired_lease_settles_nothing",),
     ),
     Switch(
         "The trickle handler skips parked trickles",
@@ -126,7 +126,7 @@ RULES = (
             "AND FALSE",
             package="daemons.sql",
         ),
-        (GENERATOR,),
+        (f"{GENERATOR}::test_workunits_without_results_yet_are_counted",),
     ),
     Switch(
         "The state of a generator changes in the same transaction as its work",
@@ -146,7 +146,9 @@ RULES = (
             "IS DISTINCT FROM 'never'",
             package="daemons.sql",
         ),
-        (GENERATOR,),
+        (
+            f"{GENERATOR}::test_an_exhausted_generator_is_logged_once_and_runs_again_when_its_options_change",
+        ),
     ),
     Switch(
         "A generator can delay its next call",
@@ -171,7 +173,7 @@ RULES = (
     Switch(
         "The purger discards cached plans before it deletes rows",
         Sql("forget_plans", "DISCARD PLANS", "SELECT 1", package="daemons.sql"),
-        (PURGER,),
+        (f"{PURGER}::test_plans_cached_on_small_tables_do_not_cause_full_scans_of_grown_tables",),
     ),
     Switch(
         "Rows that belong to a workunit are purged with it",
@@ -191,6 +193,6 @@ RULES = (
             "SET past_inputs = w.past_inputs",
             package="daemons.sql",
         ),
-        (PURGER,),
+        (f"{PURGER}::test_deleted_input_files_are_listed_in_the_archive",),
     ),
 )

@@ -33,7 +33,7 @@ RULES = (
     Switch(
         "Only results of trusted queues are listed and claimed in the pool",
         Code("scheduler.pool.claims:_POOL_QUEUES", {}),
-        (API,),
+        (f"{API}::test_work_outside_of_trusted_queues_is_neither_listed_nor_claimed",),
     ),
     Switch(
         "A host claims only results of trusted queues that serve it",
@@ -43,12 +43,12 @@ RULES = (
     Switch(
         "Cancelled workunits are not listed in the pool",
         Sql("pool/read_available", "AND w.cancel_requested_at IS NULL", ""),
-        (API,),
+        (f"{API}::test_claim_of_a_cancelled_workunit_is_refused",),
     ),
     Switch(
         "Results of workunits that the account had before do not keep a host from other work",
         Sql("pool/read_acquirable", "AND page.one_result_per = 'account'", "AND FALSE"),
-        (API,),
+        (f"{API}::test_work_behind_replicas_for_other_accounts_is_acquired",),
     ),
     Switch(
         "Work behind a page of results that do not fit is acquired",
@@ -63,7 +63,7 @@ RULES = (
     Switch(
         "A host reports usage only of its own results",
         Sql("pool/insert_usage", "AND r.host_id = %(host_id)s::bigint", ""),
-        (ACCESS,),
+        (f"{ACCESS}::test_a_host_cannot_report_usage_of_another_hosts_result",),
     ),
     Switch(
         "A result gets at most one usage sample a second of each kind of value in the pool",
@@ -83,22 +83,22 @@ RULES = (
     Switch(
         "A host waits for cancellations of its own results",
         Sql("pool/read_cancelled", "r.host_id = any(%(host_ids)s::bigint[])", "r.host_id > 0"),
-        (API,),
+        (f"{API}::test_cancellations_of_a_host_are_returned_with_a_cursor",),
     ),
     Switch(
         "A cancellation ends the waiting of a host",
         Code("scheduler.pool.waiting:_finish", always(None)),
-        (WAITING,),
+        (f"{WAITING}::test_a_failed_read_does_not_end_the_waiting",),
     ),
     Switch(
         "In a pool our client reports usage by the ids of its results",
         Code("volunteer.pool:PoolLink.report", always(None)),
-        (CLIENT,),
+        (f"{CLIENT}::test_a_report_that_fails_is_lost_and_the_next_one_is_sent",),
     ),
     Switch(
         "A host lists its own claimed results only",
         Sql("pool/read_claimed", "r.host_id = %(host_id)s::bigint AND", ""),
-        (ACCESS,),
+        (f"{ACCESS}::test_a_host_cannot_list_the_results_of_another_host",),
     ),
     Switch(
         "A cancelled program gets its termination time between SIGTERM and SIGKILL",
@@ -135,12 +135,12 @@ RULES = (
     Switch(
         "The exit status of a program that ended after SIGTERM is stored",
         Code("scheduler.results.report:recorded_status", made=_own_status),
-        (STATES,),
+        (f"{STATES}::test_exit_status_after_sigterm_is_stored",),
     ),
     Switch(
         "Names of projects cannot lead output files to other folders",
         Code("volunteer.workers:_safe", lambda text: text),
-        (CLIENT,),
+        (f"{CLIENT}::test_names_of_output_files_follow_the_template_and_stay_in_the_folder",),
     ),
     Switch(
         "In a pool the worker's own sleeps replace the delays of the project",
@@ -153,12 +153,12 @@ RULES = (
     Switch(
         "A claim assigns the result to the host",
         Code("scheduler.pool.claims:_claim", always([])),
-        (API,),
+        (f"{API}::test_one_of_two_racing_hosts_gets_each_result",),
     ),
     Switch(
         "A refused claim names the reason",
         Code("scheduler.pool.claims:ClaimRefused.__init__", made=_for_any_reason),
-        (API,),
+        (f"{API}::test_the_pages_of_one_request_are_limited",),
     ),
     Switch(
         "The settings of a worker are read from its file",
@@ -173,12 +173,14 @@ RULES = (
     Switch(
         "With --claim, our client lets the server select results",
         Code("volunteer.pool:PoolLink._acquire", always(None)),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_our_client_claims_nothing_if_nothing_fits",),
     ),
     Switch(
         "Our client uses the list if no result that the server has looked at fits",
         Code("volunteer.pool:_UNFIT", ""),
-        (CLAIMS,),
+        (
+            f"{CLAIMS}::test_our_client_uses_the_list_for_a_minute_after_a_search_without_a_result_that_fits",
+        ),
     ),
     Switch(
         "A claimed result that a reply does not contain is requested again",

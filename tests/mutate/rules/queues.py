@@ -91,22 +91,22 @@ RULES = (
     Switch(
         "A claim skips slots that another claim has locked",
         Sql("queues/lock_slots", "FOR NO KEY UPDATE OF free SKIP LOCKED", ""),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_a_claim_skips_slots_that_another_claim_holds",),
     ),
     Switch(
         "A nearly full queue is not read to its end for spare results",
         Code("scheduler.dispatch.search:close_full_queues", always(None)),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_a_nearly_full_queue_is_not_read_to_its_end_for_spare_results",),
     ),
     Switch(
         "While a queue has slots above its limit, no slot is free",
         Sql("queues/read_free_slots", "above.number > capped.max_in_progress", "FALSE"),
-        (CLAIMS, QUEUES),
+        (f"{QUEUES}::test_slots_in_use_remain_above_a_lower_limit_until_they_are_free",),
     ),
     Switch(
         "A report frees the slot of its result",
         Code("scheduler.queues.slots:free", always(None)),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_an_orphan_with_an_infinite_deadline_frees_its_slot_and_may_report_late",),
     ),
     Switch(
         "A claim that read the former settings of a queue sends nothing of it",
@@ -115,7 +115,7 @@ RULES = (
             "AND q.xmin::text::bigint = chosen.queue_version",
             "",
         ),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_a_claim_that_judged_by_an_older_limit_sends_nothing",),
     ),
     Switch(
         "A claim skips a queue that is being changed",
@@ -124,7 +124,7 @@ RULES = (
             "WHERE pg_try_advisory_xact_lock_shared(hashtextextended('queue ' || queue.id, 0))",
             "",
         ),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_a_change_of_a_limit_waits_for_running_claims",),
     ),
     Switch(
         "A new limit counts the results in progress",
@@ -134,22 +134,22 @@ RULES = (
     Switch(
         "Queues of a higher priority group come first",
         Code("scheduler.dispatch.rules.selection:_group", always(0)),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_higher_priority_groups_come_first",),
     ),
     Switch(
         "Work of queues above group 0 comes before task lists",
         Code("scheduler.dispatch.assign:_assign_before_lists", always(None)),
-        (LISTS,),
+        (f"{LISTS}::test_work_of_a_higher_group_comes_before_a_ready_list",),
     ),
     Switch(
         "A search in queues alone keeps the scan cursors of other work",
         Code("scheduler.dispatch.search:Search.has_cursors", True),
-        (LISTS,),
+        (f"{LISTS}::test_scan_cursors_of_other_work_outlive_a_search_in_queues_of_higher_groups",),
     ),
     Switch(
         "A client that names its queues gets no task lists",
         Code("scheduler.dispatch.bundle_claims:may_get_lists", made=_lists_for_all),
-        (LISTS,),
+        (f"{LISTS}::test_a_client_with_active_queues_gets_no_task_list",),
     ),
     Switch(
         "A ramp limit counts the results that the same batch of RPCs has sent before",
@@ -159,7 +159,7 @@ RULES = (
     Switch(
         "A queue of the order fifo or lifo ignores priorities",
         Code("scheduler.dispatch.rules.selection:_put_in_order", always(None)),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_work_is_sent_in_the_order_of_its_queue",),
     ),
     Switch(
         "The lists of denied hosts do not apply beside lists of allowed hosts",
@@ -169,12 +169,12 @@ RULES = (
     Switch(
         "A disabled queue sends nothing",
         Code("scheduler.queues.rules.serving:is_disabled", always(False)),
-        (SERVING, CLAIMS),
+        (f"{CLAIMS}::test_a_disabled_queue_sends_nothing_before_its_time",),
     ),
     Switch(
         "Ramp limits bound the results that one claim sends",
         Code("scheduler.queues.rules.serving:room_for_host", always(None)),
-        (SERVING, CLAIMS),
+        (f"{CLAIMS}::test_a_limit_holds_for_all_hosts_together",),
     ),
     Switch(
         "An entry of a weekday replaces the entry of every day at the same time",
@@ -199,12 +199,12 @@ RULES = (
     Switch(
         "The limit of a queue in the balance is set by the balance alone",
         Code("scheduler.queues.named_queues:require_own_limit", always(None)),
-        (BALANCE, API),
+        (f"{BALANCE}::test_a_queue_that_leaves_keeps_its_limit_and_its_schedule_applies_again",),
     ),
     Switch(
         "A change of a queue is in the audit log",
         Code("scheduler.queues.named_queues:_record", always(None)),
-        (API, ADMIN),
+        (f"{ADMIN}::test_the_audit_log_names_who_changed_a_queue_on_its_page",),
     ),
     Switch(
         "A client's list of active queues prevails over its list of ignored queues",
@@ -219,7 +219,7 @@ RULES = (
     Switch(
         "A result that its host has acknowledged is no orphan",
         Sql("time_out_results", "AND r.acknowledged_at IS NULL", "", package="daemons.sql"),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_an_acknowledged_result_is_no_orphan_and_keeps_its_slot",),
     ),
     Switch(
         "A queue with work that stands still raises an alert",
@@ -259,7 +259,7 @@ RULES = (
     Switch(
         "Unfinished workunits of apps with higher ids keep the app of a queue",
         Sql("queues/read_work_of_other_apps", "app_id > %(app_id)s::bigint", "FALSE"),
-        (QUEUES,),
+        (f"{QUEUES}::test_a_change_compares_with_the_stored_queue_and_not_with_an_older_copy",),
     ),
     Switch(
         "Unfinished workunits with an infinite deadline keep a queue trusted",
@@ -279,16 +279,16 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (API,),
+        (f"{API}::test_a_workunit_is_submitted_to_a_queue",),
     ),
     Switch(
         "The maximum number of results of a host may be 0",
         Code("scheduler.hosts.denials:limit", made=_from_one),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_the_maximum_of_a_host_holds_beside_the_limits_of_queues",),
     ),
     Switch(
         "Staff can limit the number of results in progress on a host",
         Code("scheduler.dispatch.rules.host_limits:headroom_for", made=_without_own_limit),
-        (CLAIMS, "tests/pure/dispatch/test_selection.py"),
+        (f"{CLAIMS}::test_the_maximum_of_a_host_holds_beside_the_limits_of_queues",),
     ),
 )

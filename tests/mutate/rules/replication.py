@@ -118,17 +118,21 @@ RULES = (
     Switch(
         "Inputs of failed workunits are kept for a retry",
         Code("scheduler.results.rules.settled:inputs_are_kept", always(False)),
-        (REPLICATION, BATCH_ENDS),
+        (
+            f"{BATCH_ENDS}::test_input_files_of_failed_workunits_are_kept_until_the_batch_is_retired",
+        ),
     ),
     Switch(
         "A workunit fails with the batch or the workunit that it waits for",
         Code("scheduler.results.rules.replication:dependency_failed", always(False)),
-        (REPLICATION, BATCH_ENDS),
+        (f"{BATCH_ENDS}::test_failed_batch_fails_all_batches_that_follow_it",),
     ),
     Switch(
         "A batch waits until the one that it follows has no open workunit",
         Code("scheduler.work.submission.new_batches:is_running", always(False)),
-        (BATCH_ENDS,),
+        (
+            f"{BATCH_ENDS}::test_a_following_batch_keeps_waiting_if_its_predecessor_gets_new_workunits",
+        ),
     ),
     Switch(
         "A failed workunit that was retried does not fail the batches that follow",
@@ -182,7 +186,7 @@ RULES = (
             "WHEN TRUE THEN w.unsendable_at",
             package="daemons.sql",
         ),
-        (TRANSITIONER,),
+        (f"{TRANSITIONER}::test_request_to_give_up_is_dropped_if_the_result_was_sent_meanwhile",),
     ),
     Switch(
         "Open workunits are rechecked after an interval",
@@ -227,12 +231,14 @@ RULES = (
             "FALSE",
             package="daemons.sql",
         ),
-        (TRANSITIONER,),
+        (
+            f"{TRANSITIONER}::test_a_retry_result_gets_higher_priority_and_is_reserved_for_reliable_hosts",
+        ),
     ),
     Switch(
         "All results of an accelerated batch are urgent",
         Sql("insert_replicas", "coalesce(batch.accelerate, FALSE)", "FALSE", package="daemons.sql"),
-        (TRANSITIONER,),
+        (f"{TRANSITIONER}::test_results_of_an_accelerated_batch_get_the_retry_priority",),
     ),
     Switch(
         "A result has the target of its workunit",
@@ -242,7 +248,7 @@ RULES = (
             "0",
             package="daemons.sql",
         ),
-        (TRANSITIONER,),
+        (f"{TRANSITIONER}::test_results_have_the_target_of_their_workunit",),
     ),
     Switch(
         "Files that arrive after the other outputs were deleted are deleted, too",
@@ -265,7 +271,7 @@ RULES = (
     Switch(
         "A result that is nearly unsendable is logged",
         Code("scheduler.dispatch.rules.sendability:is_nearly", always(False)),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_result_that_is_hard_to_send_is_logged_once",),
     ),
     Switch(
         "Denied hosts do not count as active",
@@ -295,7 +301,9 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (TIMEOUTS,),
+        (
+            f"{TIMEOUTS}::test_refusals_older_than_the_newest_app_version_never_count_under_any_rule",
+        ),
     ),
     Switch(
         "Only refusals of target hosts count for a targeted result",
@@ -315,12 +323,12 @@ RULES = (
             "r.report_deadline <=",
             package="daemons.sql",
         ),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_a_result_times_out_only_after_the_grace_period_of_the_app",),
     ),
     Switch(
         "An assignment that is never acknowledged is given up",
         Sql("time_out_results", "app.ack_timeout IS NOT NULL", "FALSE", package="daemons.sql"),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_the_acknowledgement_timeout_restarts_after_an_outage",),
     ),
     Switch(
         "An assignment to a host of the pool that is never acknowledged is given up",
@@ -335,22 +343,22 @@ RULES = (
             "FALSE",
             package="daemons.sql",
         ),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_a_claim_whose_usage_the_host_reports_is_kept",),
     ),
     Switch(
         "A result is given up early only on hosts that are enrolled in the pool now",
         Sql("time_out_results", "token.revoked_at IS NULL", "TRUE", package="daemons.sql"),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_hosts_outside_of_the_pool_keep_what_they_have_not_acknowledged",),
     ),
     Switch(
         "A result is given up early only if its queue is trusted",
         Sql("time_out_results", "AND queue.trusted", "", package="daemons.sql"),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_a_host_of_the_pool_keeps_unacknowledged_results_of_other_work",),
     ),
     Switch(
         "A host that did not reply loses its count of consecutive valid results",
         Sql("distrust_hosts", "consecutive_valid = 0,", "", package="daemons.sql"),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_a_timeout_resets_the_consecutive_valid_count_of_the_host",),
     ),
     Switch(
         "A host that did not reply has its quota lowered",
@@ -363,7 +371,7 @@ RULES = (
     Switch(
         "No result times out while volunteers cannot reach the server",
         Code("scheduler.results.rules.deadline_moves:is_silent", always(False)),
-        (TIMEOUTS,),
+        (f"{TIMEOUTS}::test_no_result_times_out_while_the_web_heartbeat_is_missing",),
     ),
     Switch(
         "Deadlines are extended by an outage before results time out",
@@ -418,7 +426,7 @@ RULES = (
     Switch(
         "A pass deletes only the wake-ups that it read before it judged",
         Code("daemons.transitioner:_write_workunits", made=_delete_last),
-        (INTERLEAVINGS,),
+        (f"{INTERLEAVINGS}::test_wake_up_inserted_during_a_pass_causes_another_pass",),
     ),
     Switch(
         "A pass checks all judged states of a result that it moves",
@@ -428,11 +436,15 @@ RULES = (
     Switch(
         "A pass keeps the wake-ups of workunits that others have locked",
         Sql("lock_woken_workunits", "WHERE skipped.id IS NULL", "", "daemons.sql"),
-        (INTERLEAVINGS,),
+        (
+            f"{INTERLEAVINGS}::test_two_concurrent_transitioners_create_the_results_of_a_workunit_once",
+        ),
     ),
     Switch(
         "A workunit with a later time of its next check is woken at that time",
         Sql("wake_due_workunits", "transition_at <= %(now)s::timestamptz", "FALSE", "daemons.sql"),
-        (TRANSITIONER,),
+        (
+            f"{TRANSITIONER}::test_files_of_an_assimilated_workunit_become_deletable_and_late_ones_at_credit_deadline",
+        ),
     ),
 )

@@ -55,7 +55,7 @@ RULES = (
     Switch(
         "A suspicious result is accepted only if another agrees",
         Code("scheduler.results.rules.quorum:doubt_suspicious", lambda found, _suspicious: found),
-        ("tests/pure/results/test_quorum.py", SCIENCE),
+        (f"{SCIENCE}::test_a_suspicious_result_is_valid_only_with_a_matching_sibling_result",),
     ),
     Switch(
         "The validator skips deferred workunits",
@@ -65,12 +65,12 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_a_workunit_whose_validation_fails_too_often_is_parked",),
     ),
     Switch(
         "The validator skips parked workunits",
         Sql("lease_unvalidated", "f.parked_at IS NOT NULL", "FALSE", package="daemons.sql"),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_a_workunit_whose_validation_fails_too_often_is_parked",),
     ),
     Switch(
         "One validator compares a workunit at a time",
@@ -80,7 +80,7 @@ RULES = (
             "",
             package="daemons.sql",
         ),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_the_lease_is_longer_than_the_science_time_limit",),
     ),
     Switch(
         "New workunits are validated before failed ones",
@@ -97,12 +97,12 @@ RULES = (
         Sql(
             "lock_claimed", "WHERE w.lease_token = claim.token AND", "WHERE", package="daemons.sql"
         ),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_validator_settles_nothing_while_another_holds_the_lease",),
     ),
     Switch(
         "Only workunits that still need validation are settled",
         Sql("lock_claimed", "AND w.need_validate", "", package="daemons.sql"),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_workunit_that_no_longer_needs_validation_is_released",),
     ),
     Switch(
         "Results that changed during validation are not settled",
@@ -145,12 +145,12 @@ RULES = (
     Switch(
         "The retry delay grows with each failure (validator)",
         Code("daemons.poison:wait_after", always(timedelta(seconds=10))),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_transient_errors_have_growing_delays_until_success",),
     ),
     Switch(
         "An app whose science code hangs repeatedly is suspended",
         Code("daemons.validator.turns:_rest", always(None)),
-        (SCIENCE,),
+        (f"{SCIENCE}::test_an_app_that_hangs_repeatedly_is_skipped_for_a_while",),
     ),
     Switch(
         "The trivial validator accepts all results",
@@ -163,7 +163,7 @@ RULES = (
     Switch(
         "The bitwise validator accepts equal results only",
         Code("daemons.science.bitwise:agree", always(True)),
-        (VALIDATOR,),
+        (f"{VALIDATOR}::test_results_can_reach_all_six_validate_states",),
     ),
     Switch(
         "The numeric validator accepts numbers within the tolerance only",
@@ -178,18 +178,12 @@ RULES = (
     Switch(
         "Failures are counted up to the app's limit",
         Sql("record_science_failures", "failures >= allowed OR", "FALSE OR", package="daemons.sql"),
-        (
-            POISON,
-            SCIENCE,
-        ),
+        (f"{SCIENCE}::test_a_workunit_whose_validation_fails_too_often_is_parked",),
     ),
     Switch(
         "A temporary failure has a tenth of the weight",
         Code("daemons.poison:TRANSIENT_WEIGHT", 1),
-        (
-            POISON,
-            SCIENCE,
-        ),
+        (f"{SCIENCE}::test_workunit_is_parked_after_ten_times_as_many_transient_errors",),
     ),
     Switch(
         "Temporary failures are counted separately",
@@ -199,10 +193,7 @@ RULES = (
     Switch(
         "The retry delay grows with each failure (assimilator)",
         Code("daemons.poison:wait_after", always(timedelta(seconds=10))),
-        (
-            POISON,
-            ASSIMILATOR,
-        ),
+        (f"{ASSIMILATOR}::test_delay_grows_with_each_failure",),
     ),
     Switch(
         "The assimilator skips parked workunits",
@@ -227,7 +218,7 @@ RULES = (
     Switch(
         "An app with slow failures does not delay other apps",
         Code("daemons.assimilator:_is_exhausted", always(False)),
-        (ASSIMILATOR,),
+        (f"{ASSIMILATOR}::test_an_app_that_failed_slowly_is_skipped_for_the_rest_of_the_pass",),
     ),
     Switch(
         "A temporary error does not count as a failure",
@@ -250,17 +241,17 @@ RULES = (
     Switch(
         "A webhook is signed",
         Code("daemons.science.webhook:signature", always("none")),
-        (ASSIMILATORS,),
+        (f"{ASSIMILATORS}::TestWebhook::test_webhook_sends_outputs_as_signed_json",),
     ),
     Switch(
         "The server's own tables are refused",
         Code("daemons.science.table:_is_server_table", always(False)),
-        (ASSIMILATORS,),
+        (f"{ASSIMILATORS}::TestOptions::test_unknown_options_are_refused_with_the_valid_ones",),
     ),
     Switch(
         "An assimilator that lost its lease settles nothing",
         Sql("settle_assimilated", "w.lease_token = u.token", "TRUE", package="daemons.sql"),
-        (ASSIMILATOR,),
+        (f"{ASSIMILATOR}::test_assimilator_settles_nothing_while_another_holds_the_lease",),
     ),
     Switch(
         "The command parked retry makes workunits due immediately",
@@ -283,6 +274,8 @@ RULES = (
             "WHEN w.assimilate_state = {{AssimilateState.DONE}} THEN 'assimilated'",
             "",
         ),
-        (REVALIDATE,),
+        (
+            f"{REVALIDATE}::TestChoosing::test_workunits_past_revalidation_are_refused_with_the_reason",
+        ),
     ),
 )

@@ -16,27 +16,33 @@ RULES = (
     Switch(
         "The fields of a batch are checked before it is created",
         Code("scheduler.work.submission.rules.new_workunits:batch_faults", always(())),
-        (API,),
+        (f"{API}::TestWhatIsRefused::test_invalid_first_line_of_a_stream_returns_422",),
     ),
     Switch(
         "An account cannot exceed its limit of unfinished workunits",
         Code("scheduler.people.quotas:require_workunits", always(None)),
-        (API,),
+        (
+            f"{API}::TestRightsAndQuotas::test_submission_above_the_quota_of_unfinished_workunits_is_refused",
+        ),
     ),
     Switch(
         "An account cannot exceed its limit of stored bytes",
         Code("scheduler.people.quotas:require_bytes", always(None)),
-        (API, "tests/faces/api/test_api_files.py"),
+        (
+            f"{API}::TestRightsAndQuotas::test_chunk_above_the_byte_quota_refuses_the_submission_and_deletes_all_holds",
+        ),
     ),
     Switch(
         "Kept outputs count in the limit of stored bytes",
         Code("scheduler.people.quotas:kept_output_bytes", always(0)),
-        (API,),
+        (
+            f"{API}::TestRightsAndQuotas::test_outputs_count_in_the_byte_quota_until_their_batch_is_retired",
+        ),
     ),
     Switch(
         "A stalled upload releases its slot",
         Code("scheduler.api.endpoints.submissions:_slot_released", nullcontext),
-        (API,),
+        (f"{API}::TestWhatIsRefused::test_a_stalled_client_does_not_block_other_submissions",),
     ),
     Switch(
         "Managers of an app cannot change its weight or its credit",
@@ -64,17 +70,17 @@ RULES = (
     Switch(
         "Only the owner can download outputs",
         Code("scheduler.boinc_submission.remote_outputs:_is_same", always(True)),
-        (SUBMISSION,),
+        (f"{SUBMISSION}::test_output_of_another_account_returns_404",),
     ),
     Switch(
         "Workunits can be submitted to a created batch once",
         Code("scheduler.boinc_submission.remote_submission:_batch_to_fill", always(None)),
-        (SUBMISSION,),
+        (f"{SUBMISSION}::test_request_of_the_python_library_submits_a_batch",),
     ),
     Switch(
         "Local files can be read from the shared folder only",
         Code("scheduler.storage.shared:shared_file", unchanged),
-        (SUBMISSION,),
+        (f"{SUBMISSION}::test_local_files_are_accepted_only_from_the_shared_folder",),
     ),
     Switch(
         "Outputs marked as no_delete are not deleted",
@@ -84,7 +90,7 @@ RULES = (
             "THEN NULL::jsonb END",
             package="daemons.sql",
         ),
-        (SUBMISSION,),
+        (f"{SUBMISSION}::test_file_deleter_keeps_outputs_with_no_delete_flag",),
     ),
     Switch(
         "Repeated slashes in an address count as one",

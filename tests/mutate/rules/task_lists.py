@@ -66,7 +66,7 @@ RULES = (
     Switch(
         "A claim skips task lists that another claim has locked",
         Sql("dispatch/lock_ready_bundles", "FOR NO KEY UPDATE OF b SKIP LOCKED", ""),
-        (RACES,),
+        (f"{RACES}::test_a_spare_list_is_sent_in_place_of_a_locked_one",),
     ),
     Switch(
         "A list whose members changed after it was read is not sent",
@@ -76,7 +76,7 @@ RULES = (
     Switch(
         "The lease of a list is the sum of the expected run times of its members",
         Code("scheduler.dispatch.rules.bundle_offers:_run_time", made=_of_the_longest),
-        (LISTS,),
+        (f"{LISTS}::test_lease_is_three_times_the_sum_of_expected_run_times",),
     ),
     Switch(
         "A list is closed only when all members are over",
@@ -101,7 +101,7 @@ RULES = (
     Switch(
         "A failed member leaves its list",
         Sql("work/leave_bundles", "AND r.target_id = 0", "AND r.target_id < 0"),
-        (LISTS,),
+        (f"{LISTS}::test_a_failed_member_leaves_the_list_and_gets_a_list_of_its_own",),
     ),
     Switch(
         "A list is read with its members after it was locked",
@@ -121,7 +121,7 @@ RULES = (
     Switch(
         "An incomplete list waits for more results",
         Code("scheduler.work.rules.grouping:MAX_WAIT", timedelta(0)),
-        (LISTS,),
+        (f"{LISTS}::test_bundler_groups_new_results_by_their_expected_run_time",),
     ),
     Switch(
         "A new result is put into one list by one bundler",
@@ -136,7 +136,7 @@ RULES = (
     Switch(
         "Only workunits with one result at a time can be in a list",
         Code("scheduler.work.submission.rules.bundling:_obstacles", always(())),
-        (API,),
+        (f"{API}::test_a_member_that_cannot_be_in_a_list_is_refused",),
     ),
     Switch(
         "Apps with adaptive replication have no task lists",
@@ -146,7 +146,7 @@ RULES = (
     Switch(
         "A workunit that is in a list, or was sent, cannot be put into another list",
         Code("scheduler.work.rules.grouping:_listing_faults", always(())),
-        (API,),
+        (f"{API}::test_a_list_that_cannot_be_sent_is_refused_with_the_reason",),
     ),
     Switch(
         "fsck compares the state of a list with its members",
@@ -162,7 +162,7 @@ RULES = (
             "FALSE",
             _INVARIANTS,
         ),
-        (CARE,),
+        (f"{CARE}::test_fsck_finds_a_member_on_another_host",),
     ),
     Switch(
         "The purger drops the memberships of a workunit",
@@ -172,7 +172,7 @@ RULES = (
             "workunit_id = any(%(ids)s::bigint[]) AND FALSE",
             "daemons.sql",
         ),
-        (CARE,),
+        (f"{CARE}::test_purge_leaves_no_reference_to_a_purged_workunit",),
     ),
     Switch(
         "A task file of TDF2 is refused with the line of each fault",
@@ -202,7 +202,7 @@ RULES = (
     Switch(
         "A retry is exported to TDF2 with the number of the task that it retries",
         Code("scheduler.work.tdf2.exporting:_task", made=_without_retried),
-        (TDF2,),
+        (f"{TDF2}::test_retry_is_exported_as_the_next_attempt_of_its_task",),
     ),
     Switch(
         "Workunits whose names are no numbers are not exported to TDF2",
@@ -212,7 +212,7 @@ RULES = (
     Switch(
         "The expected run time of a workunit determines its operations and its deadline",
         Code("scheduler.work.submission.rules.bundling:run_time_defaults", always({})),
-        (API,),
+        (f"{API}::test_a_submission_names_its_lists_and_a_batch_asks_for_them",),
     ),
     Switch(
         "The name of a task list of TDF2 grows with its state",
