@@ -16,9 +16,11 @@ MANAGE := $(BIN)/python manage.py
 OPENAPI := docs/reference/openapi.yaml
 # The files of tests with one of these marks: collecting all others takes half a minute.
 marked = $$(grep -rlE 'mark\.($(1))\b' tests --include='test_*.py'
+# The files list every package, also those that others require; `make check` verifies it.
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --require-hashes --no-deps --no-compile
-# All cores compile modules faster than pip, which uses one.
-COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib
+# All cores compile modules faster than pip, which uses one.  As with pip, a module that cannot be
+# compiled is no error: a package may have modules for other versions of Python.
+COMPILE := $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib || true
 DOCS := $(wildcard *.md docs/*.md docs/*/*.md client/README.md)
 
 export PYTHONPATH := $(CURDIR):$(CURDIR)/client
@@ -84,6 +86,7 @@ mutate: $(VENV)/.stamp-dev ## switch every rule off in turn, and see which test 
 check: $(VENV)/.stamp-dev ## every static check: form, lint, types, contracts, migrations, docs
 	@echo "ruff format" && $(BIN)/ruff format --check --quiet || { echo "Hint: make fmt"; exit 1; }
 	@echo "ruff check" && $(BIN)/ruff check --quiet
+	@echo "pip check" && { $(BIN)/python -m pip check > $(VENV)/packages.txt || { cat $(VENV)/packages.txt; exit 1; }; }
 	@echo "mypy" && $(BIN)/mypy --no-error-summary
 	@echo "lint-imports" && $(BIN)/lint-imports --no-cache --no-logo > $(VENV)/contracts.txt \
 		|| { cat $(VENV)/contracts.txt; exit 1; }

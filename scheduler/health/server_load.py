@@ -94,7 +94,7 @@ def store(*, now: datetime) -> None:
     people = stored.people if stored is not None and is_fresh else _read_people(now=now)
     counted = counts.current(now=now)
     woken_at = daemon_activity.due_since(now=now)["transitioner"]
-    backlog = timedelta(0) if woken_at is None else max(timedelta(0), now - woken_at)
+    backlog = daemon_activity.lag(woken_at, now=now) or timedelta(0)
     load = ServerLoad(read_at=counted.read_at, work=_work(counted, backlog), people=people)
     storage.put_notice(_NOTICE, asdict(load))
 

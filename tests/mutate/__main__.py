@@ -275,10 +275,10 @@ def _try(attempt: Attempt, warm: WarmPytest, deadline: float) -> Outcome:
 
 
 def _table(outcomes: list[Outcome]) -> Table:
-    table = Table("rule that was switched off", "noticed by", "s", box=None, pad_edge=False)
+    table = Table("rule that was switched off", "caught by", "seconds", box=None, pad_edge=False)
     for one in outcomes:
-        noticed_by = escape(one.caught_by) or "[bold red]nobody[/]"
-        table.add_row(escape(one.title), noticed_by, f"{one.seconds:.1f}")
+        caught_by = escape(one.caught_by) or "[bold red]no test[/]"
+        table.add_row(escape(one.title), caught_by, f"{one.seconds:.1f}")
     return table
 
 
