@@ -30,7 +30,7 @@ hypothesis_settings.load_profile("any machine")
 #: The current time of tests, passed to the code in place of the clock.
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
-#: How many folders of each name this process has created for tests.
+#: How many folders of each name this process has named for tests.
 FOLDERS: Counter[str] = Counter()
 TEST_DATABASE = re.compile(r"test_manyhands_(\d+)(_gw\d+)?")
 
@@ -75,24 +75,33 @@ def settings_of_all_tests(keys_of_this_session):
 
 
 @pytest.fixture
-def tmp_path(request, tmp_path_factory):
+def path_of_folder(request, tmp_path_factory):
+    """Return the path of the test's folder, which does not exist until something needs it."""
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = tmp_path_factory.getbasetemp() / f"{name}-{FOLDERS[name]}"
+    FOLDERS[name] += 1
+    return folder
+
+
+@pytest.fixture
+def tmp_path(path_of_folder):
     """Create a folder for a test, as pytest does, but faster.
 
     Pytest lists the folders of all earlier tests for each new one, which takes milliseconds.
     """
-    name = re.sub(r"\W", "_", request.node.name)[:30]
-    folder = tmp_path_factory.getbasetemp() / f"{name}-{FOLDERS[name]}"
-    FOLDERS[name] += 1
-    folder.mkdir(mode=0o700)
-    return folder
+    path_of_folder.mkdir(mode=0o700, exist_ok=True)  # it exists if VAR_DIR does
+    return path_of_folder
 
 
 @pytest.fixture(autouse=True)
-def own_folders(settings, tmp_path):
-    """Give each test its own VAR_DIR; all tests share the keys and the embedded PostgreSQL."""
+def own_folders(settings, path_of_folder):
+    """Give each test its own VAR_DIR; all tests share the keys and the embedded PostgreSQL.
+
+    Most tests write no file, and creating and deleting fifteen thousand folders takes a minute.
+    """
     from scheduler import signing
 
-    settings.VAR_DIR = tmp_path / "var"
+    settings.VAR_DIR = path_of_folder / "var"
     signing.ensure_keys()
 
 

@@ -281,7 +281,7 @@ def test_celery_tasks_make_no_pass_after_an_incomplete_restore(monkeypatch, capl
     monkeypatch.setitem(registry.BY_NAME, "purger", fake)
     monkeypatch.setattr(tasks, "_failing", set())
     monkeypatch.setattr(tasks.connection, "close", lambda: None)
-    settings.VAR_DIR.mkdir(exist_ok=True)
+    settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
     mark = settings.VAR_DIR / storage.INCOMPLETE_RESTORE
     mark.touch()
     said = tasks.run_pass(daemon="purger")

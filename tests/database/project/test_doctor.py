@@ -161,7 +161,7 @@ def test_a_folder_that_does_not_exist_is_a_failure(settings, tmp_path):
 
 
 def test_free_space_and_modes_are_measured(settings):
-    settings.VAR_DIR.mkdir(mode=0o750)
+    settings.VAR_DIR.mkdir(mode=0o750, parents=True)
     settings.MIN_FREE_BYTES = 1
     storage, permissions = doctor.check_files()
     assert "free, 0 MB of them reserved" in storage.value

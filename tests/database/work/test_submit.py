@@ -165,7 +165,7 @@ class TestWhatIsWritten:
     ) -> None:
         an_app()
         source = own_folder / "data set.txt"
-        source.parent.mkdir(exist_ok=True)
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_bytes(b"same")
         submit_some(
             replace(GOOD, input_files=(an_input(b"same"), an_input(b"other", "in2"))),
@@ -272,7 +272,7 @@ class TestWhatIsRefused:
     def test_no_staged_files_remain_after_a_refused_submission(self, own_folder: Path) -> None:
         an_app()
         source = own_folder / "in.txt"
-        source.parent.mkdir(exist_ok=True)
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_bytes(b"y")
         submit_some(replace(GOOD, name="old"))
         inputs = (an_input(b"x"), NewFile(open_name="in2", path=str(source)))

@@ -425,7 +425,7 @@ def test_upload_with_a_wrong_md5_is_discarded() -> None:
 
 
 def test_stop_upload_file_disables_uploads(settings) -> None:
-    settings.VAR_DIR.mkdir(exist_ok=True)
+    settings.VAR_DIR.mkdir(parents=True, exist_ok=True)
     (settings.VAR_DIR / "stop_upload").touch()
     assert send() == UploadReply.later("File uploads are temporarily disabled")
     assert ask_size().status == 1
