@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from scheduler import signing, storage
@@ -17,6 +20,19 @@ from scheduler.models import AccountKey, Result
 from scheduler.people import accounts
 
 LINUX = "x86_64-pc-linux-gnu"
+#: Words of the statements that a process runs once a second or less often.
+BY_CLOCK = ("heartbeat", "DISCARD PLANS", "pg_relation_size")
+
+
+def rpc_statements(act: Callable[[], object]) -> list[str]:
+    """Return the statements of scheduler RPCs, without those that depend on the clock alone.
+
+    These are heartbeats, and the check whether cached plans are to be renewed.
+    """
+    with CaptureQueriesContext(connection) as captured:
+        act()
+    statements = [str(query["sql"]) for query in captured.captured_queries]
+    return [each for each in statements if not any(word in each for word in BY_CLOCK)]
 
 
 class RpcClient(Client):

@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import IntegrityError, connection, connections, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import IntegrityError, connections, transaction
 from django.utils import timezone
 
 from daemons import registry
@@ -23,7 +22,7 @@ from scheduler.boinc.wire import messages
 from scheduler.dispatch import search
 from scheduler.lifecycle import Outcome, ServerState
 from scheduler.models import Host, HostAppVersion, LedgerEntry, Result, Workunit, WorkunitWakeup
-from tests.scripted_client import ScriptedClient, a_client, put_upload
+from tests.scripted_client import ScriptedClient, a_client, put_upload, rpc_statements
 from tests.work import an_app, workunits
 
 pytestmark = pytest.mark.django_db
@@ -93,9 +92,7 @@ def test_a_batch_of_eight_uses_as_many_statements_as_a_single_call() -> None:
         for client in hosts:
             client.ask_for_work()
         requests = [reported(client, *client.held) for client in hosts]
-        with CaptureQueriesContext(connection) as queries:
-            together(requests)
-        counts.append(len(queries))
+        counts.append(len(rpc_statements(lambda requests=requests: together(requests))))
     assert counts[0] == counts[1]
 
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
-from django.db import connection, connections, transaction
-from django.test.utils import CaptureQueriesContext
+from django.db import connections, transaction
 from django.utils import timezone
 
 from daemons import timeout_checker
@@ -27,7 +26,7 @@ from scheduler.lifecycle import Axis, ResultState, Target
 from scheduler.models import Host, LedgerEntry, Queue, QueueSlot, Result, Workunit
 from scheduler.queues import named_queues, slots
 from scheduler.queues.facts import FOREVER
-from tests.scripted_client import ScriptedClient, a_client
+from tests.scripted_client import ScriptedClient, a_client, rpc_statements
 from tests.work import an_app, workunits
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -656,31 +655,19 @@ def other_thread(act: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 # Costs
 
 
-def claim_statements(act: Callable[[], object]) -> list[str]:
-    """Return the statements of a call, without those that depend on the clock alone.
-
-    These are heartbeats, and the check whether cached plans are to be renewed.
-    """
-    with CaptureQueriesContext(connection) as captured:
-        act()
-    statements = [str(query["sql"]) for query in captured.captured_queries]
-    by_clock = ("heartbeat", "DISCARD PLANS", "pg_relation_size")
-    return [each for each in statements if not any(word in each for word in by_clock)]
-
-
 def test_a_queue_without_limits_costs_a_claim_no_further_statement() -> None:
     app = an_app()
     workunits(app, 3)
     first, second, third = clients(3)
     third.ask()
-    without_any_queue = len(claim_statements(third.ask_for_work))
+    without_any_queue = len(rpc_statements(third.ask_for_work))
     workunits(app, 2, queue=(queue := a_queue(order="fifo", priority_group=1)))
     first.ask()
-    with_queue = len(claim_statements(first.ask_for_work))
+    with_queue = len(rpc_statements(first.ask_for_work))
     assert in_progress(queue) == 1
     Queue.objects.filter(pk=queue.pk).update(priority_group=-1)
     second.ask()
-    without_queue = len(claim_statements(second.ask_for_work))
+    without_queue = len(rpc_statements(second.ask_for_work))
     assert in_progress(queue) == 1
     assert with_queue == without_queue == without_any_queue
 
@@ -690,12 +677,12 @@ def test_a_limit_costs_a_claim_three_statements_for_any_number_of_results() -> N
     workunits(app, 20)
     client, _ = clients(2)
     client.ask()
-    without_limit = len(claim_statements(client.ask_for_work))
+    without_limit = len(rpc_statements(client.ask_for_work))
     for number in range(3):
         queue = a_queue(f"lane{number}", max_in_progress=9, priority_group=1)
         workunits(app, 3, queue=queue)
     client.ask()
-    with_limit = claim_statements(lambda: client.ask_for_work(9 * 3600))
+    with_limit = rpc_statements(lambda: client.ask_for_work(9 * 3600))
     assert len(with_limit) == without_limit + 3
     assert QueueSlot.objects.filter(result__isnull=False).count() == 9
 
@@ -707,10 +694,10 @@ def test_a_nearly_full_queue_is_not_read_to_its_end_for_spare_results(settings: 
     workunits(app, 2, queue=queue)
     client, other = clients(2)
     other.ask()
-    short = len(claim_statements(client.ask_for_work))
+    short = len(rpc_statements(client.ask_for_work))
     client.report(client.held[0])
     workunits(app, 60, queue=queue)
-    assert len(claim_statements(other.ask_for_work)) == short
+    assert len(rpc_statements(other.ask_for_work)) == short
 
 
 def test_balancing_without_waiting_leaves_a_locked_queue_alone() -> None:

@@ -6,9 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from scheduler.apps import app_versions
 from scheduler.boinc.wire import messages
@@ -19,7 +17,7 @@ from scheduler.models import App, AppVersion, HostAppVersion, Refusal, Result
 from tests.conftest import NOON
 from tests.faces.apis import a_program
 from tests.rows import an_account
-from tests.scripted_client import LINUX, ScriptedClient, a_client
+from tests.scripted_client import LINUX, ScriptedClient, a_client, rpc_statements
 from tests.work import an_app, workunits
 
 pytestmark = pytest.mark.django_db
@@ -191,13 +189,11 @@ def test_anonymous_version_rows_are_created_once_without_later_statements() -> N
     client.ask()
     assert AppVersion.objects.count() == 1
     client.ask(cpu_req_secs=0)
-    with CaptureQueriesContext(connection) as anonymous:
-        client.ask(cpu_req_secs=0)
+    anonymous = rpc_statements(lambda: client.ask(cpu_req_secs=0))
     plain = a_client(email="bob@example.org")
     plain.ask()
     plain.ask()
-    with CaptureQueriesContext(connection) as usual:
-        plain.ask()
+    usual = rpc_statements(plain.ask)
     assert len(anonymous) <= len(usual)
     assert AppVersion.objects.count() == 1
 

@@ -6,14 +6,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from django.db import connection
 from django.test import Client
-from django.test.utils import CaptureQueriesContext
 
 from scheduler.models import Account, AuditEntry, Host
 from tests.faces.apis import a_program
 from tests.rows import a_host, an_account, update
-from tests.scripted_client import a_client
+from tests.scripted_client import a_client, rpc_statements
 from tests.work import an_app, workunits
 
 pytestmark = pytest.mark.django_db
@@ -132,9 +130,7 @@ def test_limit_of_a_computer_needs_no_further_statement():
     client.ask()
 
     def statements() -> int:
-        with CaptureQueriesContext(connection) as captured:
-            client.ask_for_work(1e6)
-        return len(captured)
+        return len(rpc_statements(lambda: client.ask_for_work(1e6)))
 
     client.ask_for_work(1.0)
     without_limit = statements()
