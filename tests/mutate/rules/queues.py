@@ -86,7 +86,7 @@ RULES = (
     Switch(
         "A claim takes only slots that are free",
         Sql("queues/lock_slots", "AND free.result_id IS NULL", ""),
-        (CLAIMS,),
+        (f"{CLAIMS}::test_a_limit_holds_for_all_hosts_together",),
     ),
     Switch(
         "A claim skips slots that another claim has locked",
