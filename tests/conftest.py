@@ -97,7 +97,7 @@ def tmp_path(path_of_folder):
 def own_folders(settings, path_of_folder):
     """Give each test its own VAR_DIR; all tests share the keys and the embedded PostgreSQL.
 
-    Most tests write no file, and creating and deleting fifteen thousand folders takes a minute.
+    Its folder is not created, because most tests write no file.
     """
     from scheduler import signing
 

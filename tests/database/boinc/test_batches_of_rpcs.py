@@ -92,7 +92,7 @@ def test_a_batch_of_eight_uses_as_many_statements_as_a_single_call() -> None:
         for client in hosts:
             client.ask_for_work()
         requests = [reported(client, *client.held) for client in hosts]
-        counts.append(len(rpc_statements(lambda requests=requests: together(requests))))
+        counts.append(len(rpc_statements(partial(together, requests))))
     assert counts[0] == counts[1]
 
 
