@@ -303,10 +303,10 @@ def try_out(proof, **how):
 
 
 def on_their_way(workers):
-    """Return the workers that are neither stopped nor waiting for a lock.
+    """Return the workers that are neither stopped nor waiting for another one's lock.
 
     All workers are checked for a stop before any is checked for a lock: a commit in between can
     release a worker that was found waiting, and the worker that committed waits for no lock.
     """
     going = [one for one in workers if not one.has_stopped(0)]
-    return [one for one in going if not is_blocked(one)]
+    return [one for one in going if not is_blocked(one, workers)]

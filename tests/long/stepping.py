@@ -109,7 +109,7 @@ def interleave(workers, chance):
     until = time.monotonic() + PATIENCE
     while any(worker.answer is None for worker in workers):
         for worker in workers:
-            while not worker.has_stopped(SOON) and not is_blocked(worker):
+            while not worker.has_stopped(SOON) and not is_blocked(worker, workers):
                 if time.monotonic() > until:
                     raise Stuck(f"No worker proceeds after {''.join(order)}.")
         ready = [i for i, worker in enumerate(workers) if worker.is_waiting_for_leave]
@@ -122,11 +122,18 @@ def interleave(workers, chance):
     return "".join(order)
 
 
-def is_blocked(worker):
-    """Return whether the worker waits for a lock that another transaction holds."""
+def is_blocked(worker, workers):
+    """Return whether the worker waits for a lock that one of these workers holds.
+
+    A lock of any other process, for example of autovacuum while it truncates a table, is released
+    without an act of a worker: a worker that waits for it proceeds.
+    """
     with connection.cursor() as cursor:
-        cursor.execute("SELECT cardinality(pg_blocking_pids(%s))", [worker.backend])
-        return cursor.fetchone()[0] > 0
+        cursor.execute(
+            "SELECT pg_blocking_pids(%s) && %s::integer[]",
+            [worker.backend, [one.backend for one in workers]],
+        )
+        return cursor.fetchone()[0]
 
 
 # In the worker's process
