@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-#: Pairs of a workunit that was sent, and a parent that had no answer at that time.
+#: Pairs of a workunit that was sent, and a parent that had no answer before that, by the order of
+#: their ledger entries.  Their times do not tell the order: that of a reply is when its request came.
 SENT_EARLY = """
 SELECT child.name, parent.name AS parent
 FROM dependency AS d
 INNER JOIN workunit AS child ON d.child_id = child.id
 INNER JOIN workunit AS parent ON d.parent_id = parent.id
 INNER JOIN result AS r ON r.workunit_id = child.id AND r.sent_at IS NOT NULL
+LEFT JOIN ledger_entry AS sent ON sent.result_id = r.id AND sent.axis = 1 AND sent.target = 40
 LEFT JOIN ledger_entry AS answer
     ON answer.workunit_id = parent.id AND answer.axis = 4 AND answer.target IN (2, 4)
-WHERE answer.at IS NULL OR answer.at > r.sent_at
+WHERE sent.id IS NULL OR answer.id IS NULL OR answer.id > sent.id
 """
 SPENT = "SELECT coalesce(sum(total_credit), 0) AS total FROM {}"
 
