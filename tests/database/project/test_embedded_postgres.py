@@ -190,9 +190,13 @@ def test_a_socket_folder_that_is_a_link_or_not_private_is_refused(tmp_path, trap
     else:
         server.sockets.mkdir()
         server.sockets.chmod(0o777)
-    with pytest.raises(EmbeddedPostgresError, match="is not a private folder of user"):
-        server.ensure_running()
-    assert server.running() is None
+    try:
+        with pytest.raises(EmbeddedPostgresError, match="is not a private folder of user"):
+            server.ensure_running()
+        assert server.running() is None
+    finally:
+        # The folder is in /tmp, where it would stop a later run with the same `tmp_path`.
+        (server.sockets.unlink if trap == "link" else server.sockets.rmdir)()
 
 
 def test_data_of_another_postgresql_version_is_refused(tmp_path):
