@@ -112,10 +112,12 @@ def code_of(secret: str) -> str:
 
 
 def violations(page: Page) -> list[str]:
-    """Return the page's violations of the WCAG, in light and in dark colors.
+    """Return the page's violations of the WCAG, in light and in dark colors, when it is loaded.
 
     Each has its rule and its first element.
     """
+    # A click returns when the next page's head arrives: its document may have no element yet.
+    page.wait_for_load_state()
     # Sent once per page: it has half a million characters.
     if not page.evaluate("() => 'axe' in window"):
         page.evaluate(AXE_SCRIPT)

@@ -8,7 +8,10 @@ right in the window of a phone.
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import urljoin, urlsplit
 
 import pytest
@@ -52,7 +55,45 @@ def compute(project, our_client, inputs: dict[str, str], **options: object) -> N
     our_client(project, "ada").command("run", "--until-idle")
 
 
-# The check of layout shifts
+# The check of a page
+
+FORM = b"""<!doctype html><html lang=en><title>A form</title><main><h1>A form</h1>
+<form action=next><button>Send</button></form></main>"""
+#: A page with a violation: its image has no text.
+NEXT = b"""<!doctype html><html lang=en><title>Next</title><main><h1>Next</h1><img src=data:,></main>"""
+
+
+@pytest.fixture
+def late_page():
+    """Yield the address of a form; the page that follows comes a second after its headers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            page = NEXT if "next" in self.path else FORM
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            time.sleep(1 if page is NEXT else 0)
+            self.wfile.write(page)
+
+        def log_message(self, *args):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_visit_checks_the_page_that_follows_a_form_after_it_is_loaded(late_page):
+    with opened(late_page) as page:
+        visits = Visits(page)
+        page.goto("/")
+        page.click("button")
+        visits.check()
+        [fault] = visits.faults
+        assert "/next?: light: image-alt" in fault
+
 
 #: A page that inserts a box above its text, after a load or after a click.
 MOVING = """data:text/html,<html lang=en><title>A page</title><main><h1>A page</h1>
