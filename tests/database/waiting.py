@@ -14,13 +14,18 @@ from tests.conftest import NOON
 
 
 def wait_until_blocked() -> None:
-    """Return once a session of this database waits for a lock; fail after 20 seconds."""
+    """Return once a session of this database waits for a lock of another one.
+
+    Fails after 20 seconds.  Waiting for autovacuum, or in it, does not count.
+    """
     for _ in range(2000):
         with connection.cursor() as cursor:
             cursor.execute("SELECT pg_stat_clear_snapshot()")
             cursor.execute(
-                "SELECT count(*), pg_sleep(0.01) FROM pg_stat_activity"
-                " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+                "WITH session AS (SELECT pid FROM pg_stat_activity WHERE datname ="
+                " current_database() AND backend_type = 'client backend')"
+                " SELECT count(*), pg_sleep(0.01) FROM session WHERE pg_blocking_pids(pid)"
+                " && ARRAY (SELECT pid FROM session)"
             )
             if cursor.fetchone()[0]:
                 return

@@ -149,9 +149,11 @@ class Project:
         return self.children.stop("serve", within=60)
 
     def close(self) -> None:
-        """Stop all processes and the database."""
+        """Stop all processes and the database, and remove its socket's folder if it is in /tmp."""
         self.children.stop_all()
         self.database.stop()
+        if not self.database.sockets.is_relative_to(self.database.var):
+            shutil.rmtree(self.database.sockets, ignore_errors=True)
 
     def log(self) -> str:
         """Return the end of the log of the server and its daemons."""
