@@ -42,6 +42,7 @@ shared_folder.prepare(
 )
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402 - needs the shared folder
+from django.urls import reverse  # noqa: E402 - needs the settings read
 
 django_app = get_wsgi_application()
 
@@ -63,6 +64,9 @@ signing.code_sign_key_text()
 # Only web servers import this module, so commands and daemons send no heartbeats.
 heartbeat.start()
 sampler.start()
+
+# Reads all URLs, which loads the pages and the API: it takes too long for the first request.
+reverse("admin:index")
 
 # Imported objects live as long as the process, so later garbage collections can skip them.
 gc.collect()

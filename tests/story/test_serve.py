@@ -57,6 +57,12 @@ def test_serve_restarts_a_web_server_that_exited(project):
     assert project.stop() == 0, project.log()
 
 
+def test_web_process_loads_pages_and_api_before_its_first_request(project):
+    loaded = "import sys, project.wsgi; print(*sorted(sys.modules), sep=chr(10))"
+    modules = project.manage("shell", "--no-imports", "-c", loaded).splitlines()
+    assert {"scheduler.web.urls", "scheduler.api.urls", "rest_framework.views"} <= set(modules)
+
+
 def test_serve_restarts_killed_daemons_and_leaves_no_orphans(project):
     daemons = child(project, "daemons")
     project.wait(daemons.children, within=30, what="the first is started")
