@@ -14,9 +14,9 @@ from tests.conftest import NOON
 
 
 def wait_until_blocked() -> None:
-    """Return once a session of this database waits for a lock of another one.
+    """Return once a session of this database waits for a lock of another; fail after 20 seconds.
 
-    Fails after 20 seconds.  Waiting for autovacuum, or in it, does not count.
+    Autovacuum is not a session: neither its own waits nor waits for its locks count.
     """
     for _ in range(2000):
         with connection.cursor() as cursor:

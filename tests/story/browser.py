@@ -116,7 +116,7 @@ def violations(page: Page) -> list[str]:
 
     Each has its rule and its first element.
     """
-    # A click returns when the next page's head arrives: its document may have no element yet.
+    # A click returns when the next page's headers arrive: the document may have no element yet.
     page.wait_for_load_state()
     # Sent once per page: it has half a million characters.
     if not page.evaluate("() => 'axe' in window"):
